@@ -162,7 +162,8 @@ class Incoming(Intake):
         asked, early = self._early.key, np.flatnonzero(np.isin(rows.key, textless) & (rows.hits > 0))
         self._early = rows.take(early[-_EARLY:])
         self._early.cash[:] = 0  # the virtual page has it
-        return np.setdiff1d(textless, asked).tolist()
+        unknown: list[int] = np.setdiff1d(textless, asked).tolist()
+        return unknown
 
     def noted(self, state: AgentState) -> AgentState:
         """Returns the state with the links that came too early, for the manifest."""

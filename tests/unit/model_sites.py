@@ -35,7 +35,7 @@ from gossamer.sharing.membership import Membership
 from gossamer.sharing.outgoing import Outgoing
 from gossamer.sharing.owners import Owners
 from gossamer.sharing.placing import hostmap_files
-from gossamer.sharing.transfer import Transfer, arrivals
+from gossamer.sharing.transfer import Transfer, arrivals, has_late_hosts
 from gossamer.web.url import page_keys
 
 CONFIG = Config().replace({"crawl.scope": "any"})
@@ -116,7 +116,8 @@ class OneSite:
 
     def step(self, visits: int = 2) -> None:
         """A round: what has arrived is taken in, a few pages are visited, all of it is committed."""
-        if arrivals(self._exchange, self.chain, self._orders(True).owners, self.place):
+        come = arrivals(self._exchange, self.chain, self._orders(True).owners, self.place)
+        if come or has_late_hosts(self.books, self.place):
             self._open()
         holding = self.is_holding
         if holding != self._held:

@@ -1,14 +1,15 @@
-"""A link by its key alone may overtake the one that brings the URL, while the page's host goes from site to site."""
+"""What comes late while hosts go from site to site: URLs behind their keys, hosts at a site that takes none."""
 
 from collections import Counter
 from itertools import permutations
 
+import numpy as np
 from model_sites import OneSite, Post
 
 from gossamer.cluster.site_list import Members
 
 NAMES = ("north", "east", "south")
-FIRST, ONE, OTHER, KNOWN, PAGE = (f"http://{name}" for name in ("a.test/", "a.test/1", "a.test/2", "h.test/", "h.test/1"))
+FIRST, ONE, OTHER, KNOWN, PAGE = (f"http://{url}" for url in ("a.test/", "a.test/1", "a.test/2", "h.test/", "h.test/1"))
 WEB = {FIRST: [ONE, OTHER, KNOWN], ONE: [PAGE], OTHER: [PAGE], KNOWN: [], PAGE: []}
 
 
@@ -46,8 +47,11 @@ class Sites(dict[str, OneSite]):
             self[to].step(0)
 
     def hits(self) -> dict[str, int]:
-        tables = [(site.books.index, site._rows()) for site in self.values()]
-        return {url: n for index, rows in tables for url, n in zip(index.urls(rows), rows["hits"].tolist(), strict=True)}
+        found: dict[str, int] = {}
+        for site in self.values():
+            rows = site._rows()
+            found |= dict(zip(site.books.index.urls(rows), rows["hits"].tolist(), strict=True))
+        return found
 
 
 def overtaken() -> Sites:
@@ -77,3 +81,22 @@ def test_a_link_that_overtakes_its_url_counts_once_the_url_is_here() -> None:
     assert sites.hits()[PAGE] == 2
     sites.calm()
     assert sites.hits()[PAGE] == 2, "once"
+    assert not sites["north"].chain.state.early
+
+
+def test_hosts_that_come_to_a_site_that_takes_none_go_on_in_the_same_run() -> None:
+    """Whoever decided had not read the list yet."""
+    sites = Sites()
+    sites.brought("a.test", "north")
+    members = Members(2, {**dict.fromkeys(NAMES, 1.0), "south": 0.0}, "fennel", [dict.fromkeys(NAMES, 1.0)])
+    sites["south"].begin(members)
+    for site in sites.values():
+        assert site.place.placing is not None
+        site.place.placing._partitioner = lambda hosts, *_: np.full(len(hosts), NAMES.index("south"))
+    sites["north"].step(1)
+    sites.calm()
+    for name in ("north", "east"):
+        sites[name].begin(members)
+    sites.calm()
+    assert not sites["south"].pages()
+    assert KNOWN in sites.hits()
