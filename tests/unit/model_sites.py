@@ -200,6 +200,10 @@ class OneSite:
     def _rows(self) -> Rows:
         return np.concatenate([np.zeros(0, self.books.index.pages.dtype), *self.books.index.pages.scan()])
 
+    def hits(self) -> dict[str, int]:
+        rows = self._rows()
+        return dict(zip(self.books.index.urls(rows), rows["hits"].tolist(), strict=True))
+
     def pages(self) -> list[str]:
         return [url for rows in self.books.index.pages.scan() for url in self.books.index.urls(rows)]
 

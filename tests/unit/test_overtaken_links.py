@@ -47,11 +47,7 @@ class Sites(dict[str, OneSite]):
             self[to].step(0)
 
     def hits(self) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for site in self.values():
-            rows = site._rows()
-            found |= dict(zip(site.books.index.urls(rows), rows["hits"].tolist(), strict=True))
-        return found
+        return {page: count for site in self.values() for page, count in site.hits().items()}
 
 
 def overtaken() -> Sites:
