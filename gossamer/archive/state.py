@@ -110,6 +110,7 @@ class AgentState(Strict, frozen=True):
     settling: bool = False  # hosts have come that may have to go on
     reported: dict[str, int] = {}  # which version of the list we reported as carried out, by turn
     received: dict[str, dict[str, int]] = {}  # and which the other sites reported
+    early: list[tuple[int, int, int, int]] = []  # links to pages whose URLs are yet to come: key, hits, depth, hops
     crossed: dict[str, dict[str, int]] = {}  # by site: what was sent there
     round_trips: dict[str, dict[str, float]] = {}  # by site and country, or block of addresses: seconds
 

@@ -22,7 +22,7 @@ from gossamer.archive.manifest import (
     Message,
     site_of,
 )
-from gossamer.archive.state import replace
+from gossamer.archive.state import AgentState, replace
 from gossamer.archive.store import Store
 from gossamer.arrays import U64
 from gossamer.columns import Contributions
@@ -40,6 +40,7 @@ from gossamer.sharing.placing import Links
 from gossamer.web.url import page_keys
 
 NO_KEYS: U64 = np.zeros(0, np.uint64)
+_EARLY = 1_000  # links that are kept at most
 
 
 class Arrived(NamedTuple):
@@ -62,6 +63,8 @@ class Incoming(Intake):
         super().__init__(store, chain, Scope.read(scope, store) if isinstance(scope, str) else scope)
         self._exchange = exchange
         self.again = Contributions.none()  # what is to be sent once more
+        keys, hits, depth, hops = np.array(chain.state.early, np.uint64).reshape(-1, 4).T
+        self._early = Contributions.of(keys, [""] * len(keys), hits=hits, depth=depth, hops=hops)
         self._opened = chain.number
 
     def messages(self) -> list[Message]:
@@ -94,7 +97,7 @@ class Incoming(Intake):
     ) -> Arrived:
         owners = owners or Owners(self._chain.agent, self._chain.zones, orders.owners)
         seeds = self.take(messages)
-        parts = [mentioned(list(sitemaps)), self.again]
+        parts = [mentioned(list(sitemaps)), self.again, self._early]
         self.again = Contributions.none()
         links: list[Links] = []
         came: list[tuple[str, U64]] = []  # links, by sender
@@ -151,6 +154,21 @@ class Incoming(Intake):
         rows = Contributions.joined(parts)
         widened = bool(new or self.has_other_rules)
         return Arrived(rows, changes, outbox, widened, unknown_there, unknown_here, remote, received)
+
+    def expect(self, rows: Contributions, textless: U64) -> list[int]:
+        """Keeps links that came by keys that nobody here knows, so that they count once the URLs are here: where a host
+        has gone from site to site, a key may come sooner than the URL that was sent before it. Returns the keys that
+        others must be asked for."""
+        asked, early = self._early.key, np.flatnonzero(np.isin(rows.key, textless) & (rows.hits > 0))
+        self._early = rows.take(early[-_EARLY:])
+        self._early.cash[:] = 0  # the virtual page has it
+        unknown: list[int] = np.setdiff1d(textless, asked).tolist()
+        return unknown
+
+    def noted(self, state: AgentState) -> AgentState:
+        """Returns the state with the links that came too early, for the manifest."""
+        columns = (self._early.key, self._early.hits, self._early.depth, self._early.hops)
+        return replace(state, early=list(zip(*(column.tolist() for column in columns), strict=True)))
 
     def _reminders(self, owners: Owners, came: Iterable[tuple[str, U64]]) -> list[Message]:
         """Tells those who sent us links to hosts of their own where these are: links would come back for ever. They do

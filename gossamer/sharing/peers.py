@@ -28,7 +28,7 @@ from gossamer.sharing.membership import Membership
 from gossamer.sharing.outgoing import Outgoing
 from gossamer.sharing.owners import Owners, SiteView
 from gossamer.sharing.placing import Placing
-from gossamer.sharing.transfer import Transfer, arrivals, leaving
+from gossamer.sharing.transfer import Transfer, arrivals, has_late_hosts, leaving
 
 _WAIT_S, _WAIT_EACH_S = 2.0, 0.125  # at most; for each other agent
 _WAIT_LONG_S = 10.0  # while others work
@@ -150,7 +150,8 @@ class Sharing:
         if self._orders.stop:
             return "stopped"
         chain, orders = self._books.chain, self._orders
-        if arrivals(self.exchange, chain, orders.owners, self._place) or self._membership.moves:
+        has_come = arrivals(self.exchange, chain, orders.owners, self._place)
+        if has_come or self._membership.moves or has_late_hosts(self._books, self._place):
             return ZONES_MOVE
         if orders.shares.get(chain.agent, "") == chain.snapshot.ranges:  # mostly; this is asked many times a second
             return ""
@@ -210,7 +211,8 @@ class Sharing:
         scope = self.intake.scope
         hosts = partial(scope.committed_hosts, books.store)
         messages += self._membership.messages(hosts, msgspec.to_builtins(scope.websites.all()))
-        messages += outgoing.questions([*arrived.unknown_here, *closed.textless.tolist()], owners)
+        unknown = self.intake.expect(arrived.rows, closed.textless)
+        messages += outgoing.questions([*arrived.unknown_here, *unknown], owners)
         count = len(links.key) if books.config.site.mode != FIREWALL else 0
         return sent._replace(outbox=numbered_parts(messages), links=count, remote=outgoing.remote)
 
@@ -218,7 +220,7 @@ class Sharing:
         return
 
     def noted(self, state: AgentState) -> AgentState:
-        place, state = self._place, replace(state, crossed=self._outgoing.crossed)
+        place, state = self._place, replace(self.intake.noted(state), crossed=self._outgoing.crossed)
         return self._membership.noted(place.placing.noted(state) if place and place.placing else state)
 
 

@@ -75,6 +75,12 @@ def leaving(zones: Iterable[int], owners: Sequence[str], name: str) -> dict[str,
     return found
 
 
+def has_late_hosts(books: Books, place: SiteView | None) -> bool:
+    """Returns whether our site has hosts, though it takes none any more: whoever decided did not know it yet."""
+    is_retired = place and place.placing and place.members and not place.members.weights[place.site]
+    return bool(is_retired and len(books.index.hosts) and books.config.site.mode != CROSS_OVER)
+
+
 def unowned(store: Store) -> list[int]:
     """Returns the zones that no agent has or is about to get."""
     owned: set[int] = set()

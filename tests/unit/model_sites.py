@@ -35,7 +35,7 @@ from gossamer.sharing.membership import Membership
 from gossamer.sharing.outgoing import Outgoing
 from gossamer.sharing.owners import Owners
 from gossamer.sharing.placing import hostmap_files
-from gossamer.sharing.transfer import Transfer, arrivals
+from gossamer.sharing.transfer import Transfer, arrivals, has_late_hosts
 from gossamer.web.url import page_keys
 
 CONFIG = Config().replace({"crawl.scope": "any"})
@@ -116,7 +116,8 @@ class OneSite:
 
     def step(self, visits: int = 2) -> None:
         """A round: what has arrived is taken in, a few pages are visited, all of it is committed."""
-        if arrivals(self._exchange, self.chain, self._orders(True).owners, self.place):
+        come = arrivals(self._exchange, self.chain, self._orders(True).owners, self.place)
+        if come or has_late_hosts(self.books, self.place):
             self._open()
         holding = self.is_holding
         if holding != self._held:
@@ -142,10 +143,12 @@ class OneSite:
         news = self.place.placing.take_news()
         changes |= placing.write(self._store, self.chain.label, news.entries)
         outbox += self._outgoing.news(news.to_sites, owners.remote_sites) + self._membership.messages(list)
-        outbox += self._outgoing.questions([*arrived.unknown_here, *result.textless.tolist()], owners)
+        unknown = [*arrived.unknown_here, *self._incoming.expect(arrived.rows, result.textless)]
+        outbox += self._outgoing.questions(unknown, owners)
+        state = self._incoming.noted(renew(self.chain.state, ledger=books.ledger.state(), committed_s=1.0))
         self.chain.commit(
             changes,
-            state=self._membership.noted(renew(self.chain.state, ledger=books.ledger.state(), committed_s=1.0)),
+            state=self._membership.noted(state),
             marks=high_water(came),
             outbox=numbered_parts(outbox),
             exchange=self._exchange,
@@ -196,6 +199,10 @@ class OneSite:
 
     def _rows(self) -> Rows:
         return np.concatenate([np.zeros(0, self.books.index.pages.dtype), *self.books.index.pages.scan()])
+
+    def hits(self) -> dict[str, int]:
+        rows = self._rows()
+        return dict(zip(self.books.index.urls(rows), rows["hits"].tolist(), strict=True))
 
     def pages(self) -> list[str]:
         return [url for rows in self.books.index.pages.scan() for url in self.books.index.urls(rows)]
