@@ -17,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from struct import Struct
 from typing import IO, NoReturn
@@ -40,7 +41,7 @@ class Forks(Processes):
         self._asks: socket.socket | None = None
 
     def _spawn(self, job: Job, wants_output: bool, errors: IO[bytes]) -> Spawned:
-        if job.is_foreground or sys.platform != "linux":
+        if job.is_foreground or not _can_stand_for_processes():
             return super()._spawn(job, wants_output, errors)
         if any("\0" in word for word in job.arguments):
             raise ValueError("an argument has a null character")
@@ -137,6 +138,19 @@ class Forked:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+@cache
+def _can_stand_for_processes() -> bool:
+    """Returns whether a file can stand for a process: Linux does that, but many builds of Python and some containers
+    do not let us."""
+    try:
+        fd = os.pidfd_open(os.getpid())
+        signal.pidfd_send_signal(fd, 0)
+        os.close(fd)
+    except (AttributeError, OSError):
+        return False
+    return True
 
 
 def _serve(fd: int) -> NoReturn:

@@ -95,6 +95,26 @@ def test_where_the_server_cannot_begin_a_job_imports_for_itself(modules: Path, s
     assert parent == os.getpid()
 
 
+@pytest.mark.parametrize("call", ["os.pidfd_open", "signal.pidfd_send_signal"])
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_where_no_file_can_stand_for_a_process_a_job_imports_for_itself(
+    started: Started, monkeypatch: pytest.MonkeyPatch, call: str, is_missing: bool
+) -> None:
+    if is_missing:  # as in Python that was built for old systems
+        monkeypatch.delattr(call)
+    else:
+        monkeypatch.setattr(call, refused)
+    fork_server._can_stand_for_processes.cache_clear()
+    imported, job, parent = started.job()
+    fork_server._can_stand_for_processes.cache_clear()
+    assert (imported, parent) == (job, os.getpid())
+    assert started.handles[0].kill() == "signal 9"
+
+
+def refused(*_: int) -> int:
+    raise PermissionError("not in this container")
+
+
 def test_nothing_is_left_when_it_is_closed(started: Started) -> None:
     before = {*family()}
     started.job()
