@@ -17,7 +17,6 @@ import sys
 import traceback
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cache
 from importlib import import_module
 from struct import Struct
 from typing import IO, NoReturn
@@ -140,10 +139,8 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-@cache
 def _can_stand_for_processes() -> bool:
-    """Returns whether a file can stand for a process: Linux does that, but many builds of Python and some containers
-    do not let us."""
+    """Returns whether a file can: many builds of Python, and some containers, do not let it."""
     try:
         fd = os.pidfd_open(os.getpid())
         signal.pidfd_send_signal(fd, 0)

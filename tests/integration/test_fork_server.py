@@ -104,9 +104,7 @@ def test_where_no_file_can_stand_for_a_process_a_job_imports_for_itself(
         monkeypatch.delattr(call)
     else:
         monkeypatch.setattr(call, refused)
-    fork_server._can_stand_for_processes.cache_clear()
     imported, job, parent = started.job()
-    fork_server._can_stand_for_processes.cache_clear()
     assert (imported, parent) == (job, os.getpid())
     assert started.handles[0].kill() == "signal 9"
 
