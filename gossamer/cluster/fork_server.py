@@ -166,7 +166,7 @@ def _serve(fd: int) -> NoReturn:
             _report_ended(running)
         if asked and fd in ready:
             request, fds, _, _ = socket.recv_fds(asked, _REQUEST_BYTES, _FDS)
-            if request:
+            if request and not _is_readable(fds[-1], 0.0):  # which it is once nobody waits for the job any more
                 pid = _fork(request, fds, [fd, woken, wake, *running.values()])
                 running[pid] = fds[-1]
                 _write(fds[-1], pid)
