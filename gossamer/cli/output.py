@@ -42,7 +42,7 @@ def watched(
     """Runs something that crawls, with notes before it, a display of its progress, and a summary at its end."""
     if arguments.json or arguments.quiet:  # nobody looks, and what draws takes as long to load as a hundred pages
         for note in notes:
-            print(f"gossamer: {note}", file=sys.stderr if arguments.json else sys.stdout)
+            print(f"gossamer: {note}", file=sys.stderr if arguments.json else sys.stdout, flush=True)
         stats = run(lambda _: None)
         if arguments.json:
             print(json.dumps(stats.as_dict()))

@@ -40,7 +40,7 @@ class Forks(Processes):
         self._asks: socket.socket | None = None
 
     def _spawn(self, job: Job, wants_output: bool, errors: IO[bytes]) -> Spawned:
-        if job.is_foreground or sys.platform != "linux":
+        if job.is_foreground or not _can_stand_for_processes():
             return super()._spawn(job, wants_output, errors)
         if any("\0" in word for word in job.arguments):
             raise ValueError("an argument has a null character")
@@ -139,6 +139,17 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+def _can_stand_for_processes() -> bool:
+    """Returns whether a file can: many builds of Python, and some containers, do not let it."""
+    try:
+        fd = os.pidfd_open(os.getpid())
+        signal.pidfd_send_signal(fd, 0)
+        os.close(fd)
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
 def _serve(fd: int) -> NoReturn:
     """Forks a job for each request, until nobody can ask any more and the last job has ended."""
     woken, wake = os.pipe()
@@ -155,7 +166,7 @@ def _serve(fd: int) -> NoReturn:
             _report_ended(running)
         if asked and fd in ready:
             request, fds, _, _ = socket.recv_fds(asked, _REQUEST_BYTES, _FDS)
-            if request:
+            if request and not _is_readable(fds[-1], 0.0):  # which it is once nobody waits for the job any more
                 pid = _fork(request, fds, [fd, woken, wake, *running.values()])
                 running[pid] = fds[-1]
                 _write(fds[-1], pid)

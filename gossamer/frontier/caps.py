@@ -145,12 +145,14 @@ class Names(NamedTuple):
         """Returns for which pages, in this order, their host has no room; each takes room from the next."""
         host = homes.of_page[order]
         found: Bools = homes.known[host] + place_in_group(host.astype(np.uint64)) >= most[host]
-        for full in np.unique(host[found]).tolist():
-            here, counts = np.flatnonzero(host == full), self.namesakes.known(int(homes.hosts[full])).copy()
+        full = np.flatnonzero(np.isin(host, host[found]))
+        full = full[np.argsort(host[full], kind="stable")]
+        for here in np.split(full, np.flatnonzero(np.diff(host[full])) + 1) if len(full) else ():
+            counts = self.namesakes.known(int(homes.hosts[host[here[0]]])).copy()
             names = [self.of_page(page) for page in order[here].tolist()]
             if len({*counts, *names}) > 1:
                 for place, name in zip(here.tolist(), names, strict=True):
-                    found[place] = counts[name] >= most[full]
+                    found[place] = counts[name] >= most[host[place]]
                     counts[name] += not found[place]
         return found
 

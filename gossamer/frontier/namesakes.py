@@ -16,10 +16,12 @@ from gossamer.frontier.text_heap import TextHeap
 from gossamer.web.url import host_of
 
 _SHIFT = 64 - HOST_BITS
+_MOST = 100_000  # hosts whose pages are counted; they take some 40 MB
 
 
 class Namesakes:
-    """A host's pages are read once in a run, when its limit is reached; from then on new ones are added up."""
+    """A host's pages are read when its limit is reached; from then on new ones are added up. Of very many hosts all
+    counts are forgotten, and read again where they are needed."""
 
     def __init__(self, pages: Table, heap: TextHeap) -> None:
         self._pages, self._heap = pages, heap
@@ -28,6 +30,8 @@ class Namesakes:
     def known(self, host: int) -> Counter[str]:
         """Returns how many pages are known of each host with this key, by name."""
         if host not in self._known:
+            if len(self._known) >= _MOST:
+                self._known.clear()
             first, last = np.array([[host << _SHIFT], [(host + 1 << _SHIFT) - 1]], np.uint64)
             rows = self._pages.ranges(first, last)
             texts = self._heap.read(rows["text"][rows["hops"] < REQUISITE])

@@ -77,7 +77,7 @@ def _holds(whole: Path, part: Path) -> bool:
 
 
 def _amount(store: Store, names: Iterable[str]) -> int:
-    """Returns what must be the same before and after a merge: bytes of WARC, lines of CDXJ, rows of tables."""
+    """Returns what must be the same before and after a merge: rows of tables, lines of CDXJ, bytes of others."""
     total = 0
     for name in names:
         path = store.local(name)
@@ -87,5 +87,5 @@ def _amount(store: Store, names: Iterable[str]) -> int:
             except (OSError, pa.ArrowException):
                 return -1
         else:
-            total += path.stat().st_size if name.endswith(".warc.gz") else path.read_bytes().count(b"\n")
+            total += path.read_bytes().count(b"\n") if name.endswith(".cdxj") else path.stat().st_size
     return total

@@ -88,11 +88,44 @@ def test_when_the_server_hangs_its_jobs_go_on_and_others_begin(
     assert started.handles[0].kill() == "signal 9"
 
 
+def test_a_server_that_hung_begins_no_job_that_another_process_does(
+    modules: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (modules / "job_forked.py").write_text(f"with open({str(modules / 'begun')!r}, 'a') as f:\n    f.write('x')\n{JOB}")
+    server, *_ = started.job()
+    os.kill(server, signal.SIGSTOP)
+    with monkeypatch.context() as patched:
+        patched.setattr(fork_server, "_PATIENCE_S", 0.5)
+        started.job()
+    os.kill(server, signal.SIGCONT)
+    started.handles[0].close()
+    assert started.engine._servers[0].wait(PATIENCE_S) == 0
+    assert (modules / "begun").read_text() == "xx"
+
+
 def test_where_the_server_cannot_begin_a_job_imports_for_itself(modules: Path, started: Started) -> None:
     (modules / "first_needs.py").write_text("raise SystemExit('no luck')\n")
     imported, job, parent = started.job()
     assert imported == job
     assert parent == os.getpid()
+
+
+@pytest.mark.parametrize("call", ["os.pidfd_open", "signal.pidfd_send_signal"])
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_where_no_file_can_stand_for_a_process_a_job_imports_for_itself(
+    started: Started, monkeypatch: pytest.MonkeyPatch, call: str, is_missing: bool
+) -> None:
+    if is_missing:  # as in Python that was built for old systems
+        monkeypatch.delattr(call)
+    else:
+        monkeypatch.setattr(call, refused)
+    imported, job, parent = started.job()
+    assert (imported, parent) == (job, os.getpid())
+    assert started.handles[0].kill() == "signal 9"
+
+
+def refused(*_: int) -> int:
+    raise PermissionError("not in this container")
 
 
 def test_nothing_is_left_when_it_is_closed(started: Started) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -187,22 +188,36 @@ def test_damage(web: RunningWeb, tmp_path: Path) -> None:
     assert "site: File exists" in complaint(*crawl(web), at=tmp_path)
 
 
+# Where agents are forked, a deed is done after that; where they are not, as Python begins.
+FORKED = """import os, runpy, sys
+def deed(*_, **__):
+    {deed}
+def forked():
+    runpy.run_module = deed
+if 'gossamer.cluster.fork_server' in sys.orig_argv:
+    os.register_at_fork(after_in_child=forked)
+"""
+ALONE = """import os, sys
+if 'gossamer.cluster.agent_process' in sys.orig_argv:
+    {deed}
+"""
+
+
+@pytest.mark.parametrize("how", [FORKED, ALONE])
 @pytest.mark.parametrize(
     ("deed", "words"),
     [
         ("os.kill(os.getpid(), 11)", "died 5 times in a row: signal 11"),
-        ("raise SystemExit('no luck')", "died 5 times in a row: exit code 1; SystemExit: no luck"),
+        ("raise SystemExit('no luck')", "died 5 times in a row: exit code 1; .*no luck"),
     ],
 )
-def test_an_agent_that_dies_again_and_again(web: RunningWeb, tmp_path: Path, deed: str, words: str) -> None:
+def test_an_agent_that_dies_again_and_again(web: RunningWeb, tmp_path: Path, how: str, deed: str, words: str) -> None:
     """It is not started for ever."""
-    (tmp_path / "sitecustomize.py").write_text(
-        f"import os, sys\nif 'gossamer.cluster.agent_process' in sys.orig_argv:\n    {deed}\n"
-    )
+    (tmp_path / "sitecustomize.py").write_text(how.format(deed=deed))
     more = {**environment(), "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     done = subprocess.run(line(*crawl(web)), cwd=tmp_path, env=more, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
-    assert words in done.stderr
+    assert re.search(words, done.stderr)
     assert not any(is_alive(number) for number in agents(tmp_path / "c").values())
 
 

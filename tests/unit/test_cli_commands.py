@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import ROOT, environment
@@ -13,7 +14,8 @@ from rich.text import Text
 from sample_archive import sample
 
 from gossamer.cli.app import COMMANDS, main
-from gossamer.cli.output import show
+from gossamer.cli.output import show, watched
+from gossamer.config import Config
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
@@ -103,6 +105,19 @@ def test_a_crawl_that_nobody_watches_loads_only_what_it_uses(tmp_path: Path) -> 
         *("isal", "msgspec", "numpy", "pyarrow", "pyarrow.parquet", "pycurl"),
         *("gossamer.api", "gossamer.crawl.agent", "gossamer.fetch.client", "gossamer.web.html", "gossamer.wiring"),
     }
+
+
+def test_who_wants_no_display_reads_notes_as_the_crawl_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also in a file: a crawl may take days."""
+    read: list[str] = []
+
+    def run(_: object) -> Any:
+        read.append((tmp_path / "log").read_text())
+
+    with (tmp_path / "log").open("w") as log:
+        monkeypatch.setattr(sys, "stdout", log)
+        watched(run, Config(), argparse.Namespace(json=False, quiet=True), ["slower"])
+    assert read == ["gossamer: slower\n"]
 
 
 def test_a_pipe_gets_whole_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -201,6 +201,8 @@ def test_while_others_work_they_wait_for_longer(agents: int) -> None:
     agent._look()  # orders come
     assert agent.peers.may_wait([message(own[:1], 1)]) > before
     assert agent.peers.may_wait([message(own[:2], 2)]) == 0, "a page that is to be visited"
+    agent.peers._held._parts.append(links(random.Random(6), 60))
+    assert agent.peers.may_wait([]) == 0, "cash that others wait for is held back"
 
 
 @pytest.mark.parametrize("agents", [2, 20])

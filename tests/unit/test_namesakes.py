@@ -8,6 +8,7 @@ from test_workbench import Bench
 
 from gossamer.config import Limits
 from gossamer.crawl.update import RoundColumns, seeds
+from gossamer.frontier import namesakes
 from gossamer.frontier.caps import Quota
 from gossamer.frontier.namesakes import Namesakes
 from gossamer.web.url import domain_of, host_key, host_of
@@ -75,6 +76,15 @@ def test_a_host_alone_is_as_full_as_ever() -> None:
     for first in range(0, 30, 3):
         mention(agent, *pages("alone.test", 3, first))
     assert known(agent) == {"alone.test": 10}
+
+
+def test_only_so_many_hosts_are_counted_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namesakes, "_MOST", 3)
+    agent, others = Agent(limits=LIMITS), [f"full{number}.test" for number in range(20)]
+    for _ in range(2):
+        mention(agent, *(page for host in (ONE, *others, OTHER) for page in pages(host, 12)))
+        assert known(agent) == dict.fromkeys((ONE, OTHER, *others), 10)
+        assert len(agent.index.namesakes._known) <= 3
 
 
 def test_each_has_a_queue_and_a_delay_of_its_own() -> None:

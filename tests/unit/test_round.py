@@ -112,6 +112,17 @@ def test_content_of_an_earlier_round_is_referred_to_while_its_page_is_known(gath
     assert not gather(digests=digests, number=2).add(answer(BIG, HTML, url="http://b.test/"))
 
 
+def test_the_newest_content_wins_a_place_among_those_remembered_and_takes_no_more_memory() -> None:
+    digests = DigestCache(10)
+    for digest in range(1, 1_001):
+        digests.put(digest, digest + 1, digest + 2, "A" * 32)
+    assert [digests.get(digest) for digest in (0, 1, 990)] == [None] * 3
+    assert [digests.get(digest) for digest in range(991, 1_001)] == [
+        (digest + 1, digest + 2, "A" * 32) for digest in range(991, 1_001)
+    ]
+    assert len(digests._rows) == 44 * 11
+
+
 def test_a_page_never_refers_to_itself_for_content_that_came_back(gather: Gather) -> None:
     gathered = gather("http://a.test/")
     assert not gathered.add(answer(BIG, HTML, url="http://a.test/"))
