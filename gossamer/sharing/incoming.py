@@ -177,6 +177,8 @@ class Incoming(Intake):
         if owners.placing is None or not owners.remote_sites:
             return found
         for sender, keys in came:
+            if sender == self._chain.agent:  # links that waited for a host of ours: nobody need be told
+                continue
             for name, rows in owners.by_name(keys):
                 if name in (sender, site_of(sender)):
                     news = owners.placing.about(host_of_key(keys[rows]))

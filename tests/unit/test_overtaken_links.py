@@ -7,6 +7,7 @@ import numpy as np
 from model_sites import OneSite, Post
 
 from gossamer.cluster.site_list import Members
+from gossamer.web.url import page_keys
 
 NAMES = ("north", "east", "south")
 FIRST, ONE, OTHER, KNOWN, PAGE = (f"http://{url}" for url in ("a.test/", "a.test/1", "a.test/2", "h.test/", "h.test/1"))
@@ -96,3 +97,13 @@ def test_hosts_that_come_to_a_site_that_takes_none_go_on_in_the_same_run() -> No
     sites.calm()
     assert not sites["south"].pages()
     assert KNOWN in sites.hits()
+
+
+def test_nobody_is_told_where_links_go_that_it_sent_itself() -> None:
+    """Such news would wait for a host on its way to us that has come already, and all sites would wait for us."""
+    sites = Sites()
+    sites.brought("a.test", "north")
+    north = sites["north"]
+    keys = page_keys([ONE])
+    assert [name for name, _ in north.owners().by_name(keys)] == [north.agent]
+    assert not north._incoming._reminders(north.owners(), [(north.agent, keys)])
