@@ -61,6 +61,7 @@ Step = Fetch | Denied | Deferred | Failed | Wait
 UNCONTACTED = frozenset((Outcome.NO_NAME, Outcome.REFUSED_ADDRESS))
 _ROBOTS_S = 3600.0
 _FAILURES = frozenset((Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TLS_FAILED, Outcome.TIMEOUT, Outcome.BROKEN))
+_TROUBLE = UNCONTACTED | _FAILURES | {Outcome.THROTTLED, Outcome.SERVER_ERROR}
 
 
 def longest_s(polite: Polite) -> float:
@@ -88,6 +89,8 @@ def capped_s(polite: Polite, crawl_delay_s: float | None) -> float:
 def backoff_s(polite: Polite, response: Response, failures: int, now: float) -> tuple[float, int]:
     """Returns how long a host rests because of this answer, and its failures in a row; given those before it."""
     outcome = response.outcome
+    if outcome not in _TROUBLE:
+        return 0.0, 0
     if outcome in UNCONTACTED:
         return 0.0, failures
     if outcome is Outcome.THROTTLED:
@@ -98,9 +101,7 @@ def backoff_s(polite: Polite, response: Response, failures: int, now: float) -> 
     if outcome is Outcome.SERVER_ERROR:
         # One error is the page's, several in a row are the host's.
         return (_doubling_s(polite, failures - 1) if failures else 0.0), failures + 1
-    if outcome in _FAILURES:
-        return _doubling_s(polite, failures), failures + 1
-    return 0.0, 0
+    return _doubling_s(polite, failures), failures + 1
 
 
 def _doubling_s(polite: Polite, failures: int) -> float:

@@ -41,11 +41,17 @@ class _Known:
     addresses: tuple[str, ...]
     outcome: Outcome | None = None
     reason: str = ""
+    last: Answer | None = None  # for one port: most hosts have no other
 
     def answer(self, port: int) -> Answer:
-        if self.outcome is not None:
-            return Answer("", port, self.outcome, self.reason)
-        return Answer(self.addresses[0], port, others=self.addresses[1:])
+        last = self.last
+        if last is None or last.port != port:
+            if self.outcome is not None:
+                last = Answer("", port, self.outcome, self.reason)
+            else:
+                last = Answer(self.addresses[0], port, others=self.addresses[1:])
+            self.last = last
+        return last
 
 
 class Resolver:
@@ -62,7 +68,7 @@ class Resolver:
         self._map = checked_map(config)
         self._fixed: dict[tuple[str, int], Answer] = {}  # what the map has
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._waiting: dict[str, list[tuple[int, Done]]] = {}
+        self.waiting: dict[str, list[tuple[int, Done]]] = {}  # who asked for the names that are looked up
         self._asked: dict[str, float] = {}  # name -> when to give up on it
         self._deadlines: deque[tuple[float, str]] = deque()
         self._queries = None if self._map else _queries(config.nameservers, timeout_s)
@@ -70,20 +76,23 @@ class Resolver:
 
     def look_up(self, name: str, port: int, done: Done) -> None:
         """Calls `done` with the answer: at once if it is known, else from within `process`."""
-        if self._map:
-            done(self._mapped(name, port))
-            return
-        if why := port_refusal(port):
-            done(Answer("", port, Outcome.REFUSED_ADDRESS, f"port {port}: {why}"))
-            return
-        known = self._recall(name) or self._literal(name)
-        if known is not None:
-            done(known.answer(port))
-        elif name in self._waiting:
-            self._waiting[name].append((port, done))
+        answer = self.known(name, port)
+        if answer is not None:
+            done(answer)
+        elif name in self.waiting:
+            self.waiting[name].append((port, done))
         else:
-            self._waiting[name] = [(port, done)]
+            self.waiting[name] = [(port, done)]
             self._ask(name)
+
+    def known(self, name: str, port: int) -> Answer | None:
+        """Returns the answer, the same object as last time where nothing has changed; None: it must be looked up."""
+        if self._map:
+            return self._fixed.get((name, port)) or self._mapped(name, port)
+        if why := port_refusal(port):
+            return Answer("", port, Outcome.REFUSED_ADDRESS, f"port {port}: {why}")
+        known = self._recall(name) or self._literal(name)
+        return None if known is None else known.answer(port)
 
     def by_proxy(self, name: str, port: int) -> Answer:
         """Returns whether a proxy may be asked for a host. It looks the name up itself, but what the URL says can be
@@ -102,7 +111,7 @@ class Resolver:
 
     def timeout_s(self) -> float | None:
         """Returns how long `process` may be put off when nothing becomes readable; None: for ever."""
-        if not self._waiting or self._queries is None:
+        if not self.waiting or self._queries is None:
             return None
         deadline_s = self._deadlines[0][0] - self._clock.monotonic()
         return max(0.0, min(self._queries.next_s(), deadline_s))
@@ -132,11 +141,9 @@ class Resolver:
             self._nothing.close()
 
     def _mapped(self, name: str, port: int) -> Answer:
-        answer = self._fixed.get((name, port))
-        if answer is None:
-            if len(self._fixed) >= self._config.cache:
-                self._fixed.clear()
-            answer = self._fixed[name, port] = self._from_map(name, port)
+        if len(self._fixed) >= self._config.cache:
+            self._fixed.clear()
+        answer = self._fixed[name, port] = self._from_map(name, port)
         return answer
 
     def _from_map(self, name: str, port: int) -> Answer:
@@ -193,7 +200,7 @@ class Resolver:
         return _Known(self._clock.monotonic() + ttl_s, (), outcome, reason)
 
     def _finish(self, name: str, known: _Known) -> None:
-        waiting = self._waiting.pop(name, ())
+        waiting = self.waiting.pop(name, ())
         self._asked.pop(name, None)
         self._known[name] = known  # an answer that comes too late for its asker serves the next one
         if len(self._known) > self._config.cache:

@@ -15,6 +15,8 @@ from gossamer.web.url import path_of
 
 _ENTRY_BYTES = 300  # of an entry without its rules
 
+UNREACHABLE = Rules.deny_all()  # of an origin whose robots.txt is out of reach
+
 Row = dict[str, Any]  # one of the ROBOTS table
 
 
@@ -42,7 +44,7 @@ class RobotsCache:
         self._agent_name = agent_name
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._size_bytes = 0
-        self._rows: list[Row] = []
+        self.rows: list[Row] = []  # of the ROBOTS table, until they are drained
 
     def rules(self, origin: str, now: float) -> Rules | None:
         """Returns the rules; None: to be fetched, for the first time or again."""
@@ -101,9 +103,9 @@ class RobotsCache:
             failures = before.failures + 1 if before is not None else 1
             pause_s = min(self._config.backoff_s * 2.0 ** min(failures - 1, 32), longest_robots_s(self._config))
             outcome, reason = failure or (Outcome.OTHER, f"robots.txt answers {http_status}")
-            entry = _Entry(now + pause_s, Rules.deny_all(), b"", _ENTRY_BYTES, failures, outcome, reason)
+            entry = _Entry(now + pause_s, UNREACHABLE, b"", _ENTRY_BYTES, failures, outcome, reason)
         self._store(origin, entry)
-        self._rows.append(
+        self.rows.append(
             {
                 "origin": origin,
                 "time": _time(now),
@@ -124,7 +126,7 @@ class RobotsCache:
 
     def drain(self) -> list[Row]:
         """Returns rows of the ROBOTS table since the last call."""
-        rows, self._rows = self._rows, []
+        rows, self.rows = self.rows, []
         return rows
 
     def load(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -140,7 +142,7 @@ class RobotsCache:
                 before = self._entries.get(origin)
                 failures = before.failures + 1 if before is not None else 1
                 reason = f"robots.txt answers {row['http_status']}"
-                entry = _Entry(expires_s, Rules.deny_all(), b"", _ENTRY_BYTES, failures, Outcome.OTHER, reason)
+                entry = _Entry(expires_s, UNREACHABLE, b"", _ENTRY_BYTES, failures, Outcome.OTHER, reason)
             self._store(origin, entry)
 
     def __len__(self) -> int:

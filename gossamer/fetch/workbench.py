@@ -29,9 +29,9 @@ from gossamer.fetch.politeness import (
 from gossamer.fetch.purpose import Purpose
 from gossamer.fetch.request import Request, Response
 from gossamer.fetch.robots_answer import next_hop, read_robots
-from gossamer.fetch.robots_cache import RobotsCache, is_file
+from gossamer.fetch.robots_cache import UNREACHABLE, RobotsCache, is_file
 from gossamer.web.robots import Rules
-from gossamer.web.url import host_of, origin_of, page_key, path_of
+from gossamer.web.url import host_of, origin_of, page_key
 
 _PATIENCE_S = 60.0  # a host that is backed off longer gives its pages back
 _NOT_THERE = 404
@@ -123,17 +123,18 @@ class Workbench:
             return self._back.popleft()
         left = []
         step: Step | None = None
-        while step is None and (queue := queues.take()) is not None:
+        while (queue := queues.take()) is not None:
             if only_requisites and not (queue.pages[0][3].is_requisite or queue.pages[0][3].is_robots):
                 left.append(queue)
                 continue
             step = self._turn(queue, now)
             if queue.flying is None:
                 queues.resume(queue)
-        step = step or Wait(queues.wait_s())
+            if step is not None:
+                break
         for queue in left:
             queues.resume(queue)
-        return step
+        return step or Wait(queues.wait_s())
 
     def learn(self, request: Request, address: str, now: float) -> bool:
         """Takes the address of a request under way, before anybody connects to it. False: it shares its turn with a
@@ -158,13 +159,13 @@ class Workbench:
             self._size -= 1
         before = queue.failures
         rest_s, queue.failures = backoff_s(self._polite, response, before, now)
-        if response.outcome in UNCONTACTED:
-            queue.not_before_s = now
-        elif response.kept and not rest_s:
+        if response.kept and not rest_s:
             queue.served += 1
-            burst_delay_s = self._polite_to(request.host).burst_delay_s
-            between_s = max(burst_delay_s, queue.crawl_delay_s) if queue.delay_s else 0.0
-            queue.not_before_s = now + between_s
+            queue.not_before_s = now
+            if queue.delay_s:
+                queue.not_before_s += max(self._polite_to(request.host).burst_delay_s, queue.crawl_delay_s)
+        elif response.outcome in UNCONTACTED:
+            queue.not_before_s = now
         else:
             queue.served = 0
             queue.not_before_s = now + max(queue.delay_s, rest_s)
@@ -173,7 +174,8 @@ class Workbench:
         self._queues.resume(queue)
         # Rules reach the archive with the answer that they follow from, never with another's: a commit between the two
         # would remember rules whose sitemaps nobody will read.
-        response.robots = self._robots.drain()
+        if self._robots.rows:
+            response.robots = self._robots.drain()
 
     def snapshot(self) -> dict[str, tuple[float, int]]:
         """Returns not-before and failures in a row of the hosts that rest longer than the usual delay. Another thread
@@ -198,7 +200,7 @@ class Workbench:
         """Decides about the best page of a ready queue; None if it had to make way for the next one."""
         pages = queue.pages
         request = pages[0][3]
-        polite = self._polite_to(request.host)
+        polite = self._polite_to(request.host) if self._by_host else self._polite
         if self._contact_s + polite.delay_s > now:  # contacted before a restart, perhaps, and it has a delay of its own
             queue.not_before_s = max(queue.not_before_s, self._contact_s + polite.delay_s)
             return None
@@ -207,7 +209,7 @@ class Workbench:
             if self._is_known(request, now):
                 self._end_robots(request.origin)
                 return None
-            return self._send(queue, request, None)
+            return self._send(queue, request, polite, None)
         crawl_delay_s = None
         if self._polite.robots:
             origin = origin_of(request.url)
@@ -217,30 +219,31 @@ class Workbench:
             rules = self._robots.rules(origin, now)
             if rules is None:
                 self._awaited.add(origin)
-                return self._send(queue, _robots_request(origin, origin + "/robots.txt", request), None)
-            until_s = self._robots.deferred_until(origin, now)
-            if until_s:
+                return self._send(queue, _robots_request(origin, origin + "/robots.txt", request), polite, None)
+            if rules is UNREACHABLE:
                 heappop(pages)
                 self._size -= 1
-                return self._unreachable(request, origin, until_s)
-            path = path_of(request.url)
+                return self._unreachable(request, origin, self._robots.deferred_until(origin, now))
+            path = request.url[len(origin) :]
             if not rules.allows(path):
                 heappop(pages)
                 self._size -= 1
                 return Denied(request, rules.decide(path)[1])
             if rules.usage or self._purpose.file:
-                step = self._asked(queue, rules, origin, path, now)
+                step = self._asked(queue, polite, rules, origin, path, now)
                 if step is not None:
                     return step
             crawl_delay_s = rules.crawl_delay_s
-            rested_s = self._contact_s + capped_s(self._polite, crawl_delay_s)
-            if rested_s > now:  # contacted before a restart, perhaps, and it asks for more than the usual delay
+            if crawl_delay_s and (rested_s := self._contact_s + capped_s(self._polite, crawl_delay_s)) > now:
+                # Contacted before a restart, perhaps, and it asks for more than the usual delay.
                 queue.not_before_s = max(queue.not_before_s, rested_s)
                 return None
         heappop(pages)
-        return self._send(queue, request, crawl_delay_s)
+        return self._send(queue, request, polite, crawl_delay_s)
 
-    def _asked(self, queue: HostQueue, rules: Rules, origin: str, path: str, now: float) -> Step | None:
+    def _asked(
+        self, queue: HostQueue, polite: Polite, rules: Rules, origin: str, path: str, now: float
+    ) -> Step | None:
         """Notes what is asked about the use of the best page, and decides whether that refuses it. None: it may be
         fetched."""
         request = queue.pages[0][3]
@@ -250,7 +253,7 @@ class Workbench:
             if decision is None:
                 self._awaited.add(origin)
                 file = _robots_request(origin + purpose.file, origin + purpose.file, request)
-                return self._send(queue, file, rules.crawl_delay_s)
+                return self._send(queue, file, polite, rules.crawl_delay_s)
             asks = purpose.with_line(asks, decision[1])
         request.asks = asks
         why = purpose.refusal(asks)
@@ -260,11 +263,10 @@ class Workbench:
         self._size -= 1
         return Failed(request, Outcome.REFUSED_USE, why)
 
-    def _send(self, queue: HostQueue, request: Request, crawl_delay_s: float | None) -> Fetch:
+    def _send(self, queue: HostQueue, request: Request, polite: Polite, crawl_delay_s: float | None) -> Fetch:
         self._busy += 1
         queue.flying = request
-        queue.crawl_delay_s = capped_s(self._polite, crawl_delay_s)
-        polite = self._polite_to(request.host)
+        queue.crawl_delay_s = capped_s(self._polite, crawl_delay_s) if crawl_delay_s else 0.0
         queue.delay_s = delay = max(delay_s(polite, request.known), queue.crawl_delay_s)
         # Without a delay one connection for all pages is the least trouble for everybody. A delay separates
         # connections: each ends after a burst, or when nothing is left to ask for.
