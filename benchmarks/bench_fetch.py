@@ -109,7 +109,7 @@ def bench_fetcher(config: Config, count: int) -> float:
     workbench = Workbench(config.polite, RobotsCache(config.polite, "bench"))
     done: list[int] = []
     back: list[object] = []
-    fetcher = Fetcher(config, clock, client, workbench, resolver, lambda r: done.append(r.http_status), back.append)
+    fetcher = Fetcher(config, clock, client, workbench, lambda r: done.append(r.http_status), back.append)
     before = time.process_time()
     workbench.add(requests(count))
     while workbench.size:

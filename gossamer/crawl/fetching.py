@@ -95,7 +95,7 @@ class Fetching:
         resolver = Resolver(config.resolve, clock)
         self._cookies = cookies
         self._client = Client(config, clock, resolver, cookies, folder)
-        self._fetcher = Fetcher(config, clock, self._client, self.workbench, resolver, self._finished, self._give_back)
+        self._fetcher = Fetcher(config, clock, self._client, self.workbench, self._finished, self._give_back)
         self._clock = clock
         self._lingers = config.polite.connections > 1  # else the next request waits for this answer
         self._next_look_s = 0.0

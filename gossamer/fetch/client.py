@@ -2,8 +2,10 @@
 
 import os
 import select
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
 from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +29,15 @@ from gossamer.fetch.outcome import (
 from gossamer.fetch.proxies import Proxies
 from gossamer.fetch.request import Request, Response, port_of
 from gossamer.fetch.resolver import Answer, Resolver
-from gossamer.fetch.transfer import Transfer
+from gossamer.fetch.transfer import PLAIN, Transfer, Way
 from gossamer.web.http import status_code
 
 if TYPE_CHECKING:  # http.cookiejar: whoever needs no cookies need not wait for it
     from gossamer.fetch.cookies import Cookies
 
 __all__ = ["Client", "Request", "Response"]
+
+Admits = Callable[[Request, str], bool]  # whether a request may go to an address, once that is known
 
 _EVENTS = 256  # sockets served per poll: the caller has other things to do
 _LENIENT_HOSTS = 10_000  # remembered
@@ -77,13 +81,14 @@ class Client:
         self._fields = Fields(config, cookies, clock)
         self._finished: list[Response] = []
         self._looking = 0
+        self._header_bytes = config.fetch.header_bytes
         self._proxies = Proxies(config)
         self._versions = HttpVersions(config.fetch.http)
-        self._idle: dict[tuple[str, bool], list[Transfer]] = {}  # by the proxy that they use, and whether with HTTP/2
+        self._idle: defaultdict[Way, list[Transfer]] = defaultdict(list)
         self._running: dict[Any, Transfer] = {}
         self._lenient: OrderedDict[str, None] = OrderedDict()  # hosts whose answers libcurl does not understand
         self._spoken: dict[int, LenientExchange] = {}  # with them, by socket
-        self._timer_s: float | None = None
+        self._timer_s = inf  # when libcurl wants to go on; 0: at once
         self._sockets: dict[int, int] = {}
         self._epoll = select.epoll()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -99,55 +104,60 @@ class Client:
         """The number of requests started and not yet returned."""
         return len(self._running) + self._looking + len(self._finished)
 
-    def start(self, request: Request, reuse: bool) -> None:
-        """Looks the host up, then connects. `reuse`: the connection stays open afterwards."""
-        start_s = self._clock.monotonic()
-        if self.is_proxied(request.host):
-            self.connect(request, reuse, self._resolver.by_proxy(request.host, port_of(request)), start_s)
+    def start(self, request: Request, reuse: bool, admits: Admits | None = None) -> None:
+        """Looks the host up, then connects, if its address is admitted. `reuse`: the connection stays open then."""
+        if self._proxies.are_any and self._proxies.of(request.host):
+            self.connect(request, reuse, self._resolver.by_proxy(request.host, port_of(request)))
             return
+        answer = self._resolver.known(request.host, port_of(request))
+        if answer is None:
+            self._look_up(request, reuse, admits)
+        elif admits is None or answer.outcome is not None or admits(request, answer.address):
+            self.connect(request, reuse, answer)
+
+    def _look_up(self, request: Request, reuse: bool, admits: Admits | None) -> None:
         self._looking += 1
+        start_s = self._clock.monotonic()
 
         def found(answer: Answer) -> None:
             self._looking -= 1
-            self.connect(request, reuse, answer, start_s)
+            if admits is None or answer.outcome is not None or admits(request, answer.address):
+                self.connect(request, reuse, answer, start_s)
 
         self._resolver.look_up(request.host, port_of(request), found)
 
-    def is_proxied(self, host: str) -> bool:
-        """Returns whether a host is reached by a proxy, which looks its name up."""
-        return bool(self._proxies.of(host))
-
     def connect(self, request: Request, reuse: bool, answer: Answer, start_s: float | None = None) -> None:
         """Connects to a host that was looked up already."""
-        now_s = self._clock.monotonic()
+        now_s, started_s = self._clock.monotonic(), self._clock.now()
         start_s = now_s if start_s is None else start_s
-        started_s = self._clock.now() - (now_s - start_s)
+        lookup_s = now_s - start_s
+        started_s -= lookup_s
         if answer.outcome is not None:
-            response = Response(request, answer.outcome, answer.reason, 0, started_s, now_s - start_s)
-            self._finished.append(response)
+            self._finished.append(Response(request, answer.outcome, answer.reason, 0, started_s, lookup_s))
             return
-        proxy = self._proxies.of(request.host)
-        is_http2 = self._versions.is_http2(request.url)
-        is_lenient = request.host in self._lenient and not (proxy or is_http2)
-        reuse = reuse and not is_lenient
-        transfer = self._transfer(proxy, is_http2, is_lenient)
-        transfer.start_s, transfer.started_s, transfer.lookup_s = start_s, started_s, now_s - start_s
+        way, is_lenient = PLAIN, False
+        if self._proxies.are_any or self._versions.servers or self._lenient:
+            way = Way(self._proxies.of(request.host), self._versions.is_http2(request.url))
+            is_lenient = way == PLAIN and request.host in self._lenient
+            reuse = reuse and not is_lenient
+        transfer = self._transfer(way, is_lenient)
+        transfer.start_s, transfer.started_s, transfer.lookup_s = start_s, started_s, lookup_s
         # HTTP/2 has no field Connection.
-        transfer.prepare(request, reuse, self._fields.of(request, reuse or is_http2), answer)
+        transfer.prepare(request, reuse, self._fields.of(request, reuse or way.is_http2), answer)
         self._launch(transfer, now_s)
 
-    def _transfer(self, proxy: str, is_http2: bool, is_lenient: bool) -> Transfer:
-        idle = self._idle.get((proxy, is_http2))
+    def _transfer(self, way: Way, is_lenient: bool) -> Transfer:
+        idle = self._idle[way]
         if idle and not is_lenient:
             return idle.pop()
-        return Transfer(self._config, self._clock.monotonic, self._folder, is_lenient, proxy, is_http2)
+        return Transfer(self._config, self._clock.monotonic, self._folder, is_lenient, way)
 
     def poll(self, timeout_s: float) -> list[Response]:
         """Waits at most so long for something to happen; returns what finished."""
         action = self._multi.socket_action
         if self._keep_time():  # what was started sends its request before we wait
             self._collect()
-        for fd, events in self._epoll.poll(self._patience(timeout_s), _EVENTS):
+        for fd, events in self._epoll.poll(0.0 if self._finished else self._patience(timeout_s), _EVENTS):
             if fd in self._sockets:
                 # libcurl finds out by itself what an error or a hang-up is: it reads.
                 bits = pycurl.CSELECT_OUT if events & select.EPOLLOUT else 0
@@ -156,7 +166,7 @@ class Client:
                 self._speak(self._spoken[fd])
             elif fd == self._wake:
                 os.eventfd_read(fd)
-        if self._resolver.timeout_s() is not None:
+        if self._resolver.waiting:
             self._resolver.process()
         self._keep_time()
         self._collect()
@@ -178,39 +188,41 @@ class Client:
             transfer.handle.close()
         for transfer in chain.from_iterable(self._idle.values()):
             transfer.handle.close()
-        self._running, self._idle, self._spoken = {}, {}, {}
+        self._running, self._spoken = {}, {}
+        self._idle.clear()
         self._multi.close()
         self._resolver.close()
         self._epoll.close()
         os.close(self._wake)
 
     def _launch(self, transfer: Transfer, now_s: float) -> None:
-        transfer.aim(self._config, now_s)
+        transfer.aim(now_s)
         self._running[transfer.handle] = transfer
         self._multi.add_handle(transfer.handle)
 
     def _patience(self, timeout_s: float) -> float:
-        if self._finished:
-            return 0.0
-        if self._timer_s is not None:
+        if self._timer_s < inf:
             timeout_s = min(timeout_s, self._timer_s - self._clock.monotonic())
-        for exchange in self._spoken.values():
-            timeout_s = min(timeout_s, exchange.until_s - self._clock.monotonic())
-        names_s = self._resolver.timeout_s()
-        if names_s is not None:
+        if self._spoken:
+            until_s = min(exchange.until_s for exchange in self._spoken.values())
+            timeout_s = min(timeout_s, until_s - self._clock.monotonic())
+        if self._resolver.waiting and (names_s := self._resolver.timeout_s()) is not None:
             timeout_s = min(timeout_s, names_s)
         return max(timeout_s, 0.0)
 
     def _keep_time(self) -> bool:
         """Lets libcurl do what it wanted to do by now; returns whether there was anything."""
-        if self._timer_s is None or self._timer_s > self._clock.monotonic():
+        if self._timer_s == inf or (self._timer_s and self._timer_s > self._clock.monotonic()):
             return False
-        self._timer_s = None
+        self._timer_s = inf
         self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
         return True
 
     def _set_timer(self, timeout_ms: int) -> None:
-        self._timer_s = None if timeout_ms < 0 else self._clock.monotonic() + timeout_ms / 1000
+        if timeout_ms > 0:
+            self._timer_s = self._clock.monotonic() + timeout_ms / 1000
+        else:
+            self._timer_s = inf if timeout_ms else 0.0
 
     def _watch(self, what: int, fd: int, _multi: Any, _data: Any) -> None:
         if what == pycurl.POLL_REMOVE:
@@ -229,7 +241,7 @@ class Client:
         while True:
             more, succeeded, failed = self._multi.info_read()
             for handle in succeeded:
-                if self._running[handle].is_lenient:
+                if self._lenient and self._running[handle].is_lenient:
                     self._begin_lenient(self._running[handle])
                 else:
                     self._end(handle, 0, "")
@@ -282,18 +294,17 @@ class Client:
             return
         response = Response(request, Outcome.BROKEN, message, 0, transfer.started_s, now_s - transfer.start_s)
         response.address = transfer.address
-        response.lookup_s, response.connect_s, response.response_s = transfer.times()
+        transfer.tell_times(response)
         if transfer.is_http2:
             response.protocol = self._versions.learn(request.url, handle, code)
-        too_long = sum(map(len, transfer.lines)) > self._config.fetch.header_bytes
-        if transfer.asks_proxy and status_code(head) == _PROXY_REFUSES:
+        too_long = len(b"".join(transfer.lines)) > self._header_bytes
+        if head and not (code or too_long or transfer.proxy):  # as nearly all do
+            self._answered(response, transfer, head, 0)
+        elif transfer.asks_proxy and status_code(head) == _PROXY_REFUSES:
             response.outcome = Outcome.CONNECT_FAILED  # the website has not answered: nobody asked it
             response.reason = "by proxy: response 407, it wants a login, or another one than fetch.proxy has"
         elif head and not too_long and (not code or code in _CUTS):
-            try:
-                self._answered(response, transfer, head, code)
-            except Exception as error:  # whatever a server sends, it is this answer's problem and no other's
-                response.outcome, response.reason = Outcome.BROKEN, f"not understood: {error!r}"[:200]
+            self._answered(response, transfer, head, code)
         elif code:
             response.reason = reason_of_error(message, b"" if transfer.lines else b"".join(transfer.chunks))
             response.outcome = outcome_of_error(
@@ -307,7 +318,7 @@ class Client:
                     response.outcome = Outcome.CONNECT_FAILED
         else:
             response.reason = "headers too long" if too_long else "the connection ended within the headers"
-        if is_refusal(code, message):
+        if code and is_refusal(code, message):
             self._remember_lenient(request.host)
         if response.outcome is Outcome.CONNECT_FAILED:
             self._resolver.forget(request.host)
@@ -325,31 +336,34 @@ class Client:
         if transfer.is_lenient:
             transfer.handle.close()
         else:
-            self._idle.setdefault((transfer.proxy, transfer.is_http2), []).append(transfer)
+            self._idle[transfer.way].append(transfer)
 
     def _answered(self, response: Response, transfer: Transfer, head: bytes, code: int) -> None:
-        response.reason = ""
-        response.http_status = transfer.handle.getinfo(pycurl.RESPONSE_CODE) or status_code(head) or 0
-        response.head = head
-        chunks = transfer.chunks
-        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        frame = framing(head)
-        if code:
-            response.truncated = transfer.truncated or _CUTS[code]
-        elif frame.is_chunked:
-            body = without_excess(body)
-        elif frame.is_endless:
-            response.truncated = "disconnect"
-        if transfer.spool is not None:
-            transfer.spill()
-            response.large, body = transfer.spool, b""
-        response.body = body
-        response.kept = not code and transfer.reuse and frame.stays_open
-        classify(response)
-        if response.http_status == 401 and not response.reason:
-            response.reason = self._fields.remark(response.request)
-        if self._cookies:
-            response.head = self._cookies.take(response.request, head)
+        try:
+            response.reason = ""
+            response.http_status = transfer.handle.getinfo(pycurl.RESPONSE_CODE) or status_code(head) or 0
+            response.head = head
+            chunks = transfer.chunks
+            body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            frame = framing(head)
+            if code:
+                response.truncated = transfer.truncated or _CUTS[code]
+            elif frame.is_chunked:
+                body = without_excess(body)
+            elif frame.is_endless:
+                response.truncated = "disconnect"
+            if transfer.spool is not None:
+                transfer.spill()
+                response.large, body = transfer.spool, b""
+            response.body = body
+            response.kept = not code and transfer.reuse and frame.stays_open
+            classify(response)
+            if response.http_status == 401 and not response.reason:
+                response.reason = self._fields.remark(response.request)
+            if self._cookies:
+                response.head = self._cookies.take(response.request, head)
+        except Exception as error:  # whatever a server sends, it is this answer's problem and no other's
+            response.outcome, response.reason = Outcome.BROKEN, f"not understood: {error!r}"[:200]
 
     def _try_next(self, transfer: Transfer, code: int, now_s: float) -> bool:
         """Tries another address of the host, if this one cannot be reached and there is time for it."""
@@ -359,6 +373,8 @@ class Client:
         if late or not transfer.has_more_addresses() or transfer.is_connected():
             return False
         transfer.attempt += 1
+        transfer.lines.clear()
+        transfer.chunks.clear()
         self._launch(transfer, now_s)
         return True
 
@@ -371,7 +387,7 @@ class Client:
         may_repeat = transfer.is_secured() and not request.post  # nobody knows what a POST has done before the end
         if not self._versions.tries_http2(request.url, code, message, head, start, may_repeat):
             return False
-        again = self._transfer(transfer.proxy, True, False)
+        again = self._transfer(Way(transfer.proxy, True), False)
         again.start_s, again.started_s, again.lookup_s = transfer.start_s, transfer.started_s, transfer.lookup_s
         again.prepare(request, transfer.reuse, self._fields.of(request, True), transfer.answer)
         again.attempt = transfer.attempt

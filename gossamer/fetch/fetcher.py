@@ -7,8 +7,7 @@ from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.client import Client
 from gossamer.fetch.politeness import Deferred, Denied, Failed, Fetch, Wait
-from gossamer.fetch.request import Response, port_of
-from gossamer.fetch.resolver import Answer, Resolver
+from gossamer.fetch.request import Request, Response
 from gossamer.fetch.workbench import Workbench
 
 _STARTS = 256  # decisions per step, so that answers do not wait for a long row of them
@@ -27,19 +26,16 @@ class Fetcher:
         clock: Clock,
         client: Client,
         workbench: Workbench,
-        resolver: Resolver,
         sink: Callable[[Response], None],
         give_back: Callable[[Deferred], None],
     ) -> None:
         self._connections = config.polite.connections
-        self._per_address = config.polite.per_address
+        self._admits = self._has_turn if config.polite.per_address else None
         self._clock = clock
         self._client = client
         self._workbench = workbench
-        self._resolver = resolver
         self._sink = sink
         self._give_back = give_back
-        self._looking = 0
         # Delays must not shrink or stretch when the clock is set: wall time once, monotonic from then on.
         self._offset_s = clock.now() - clock.monotonic()
         self.allowed: int | None = None  # pages that may be visited in all; None: any number
@@ -57,16 +53,16 @@ class Fetcher:
         handled, wait_s = self._start(timeout_s) if start else (0, timeout_s)
         responses = self._client.poll(wait_s)
         now = self.now()
+        done = self._workbench.done
         for response in responses:
-            self._workbench.done(response, now)
+            done(response, now)
         for response in responses:
-            self._needed -= response.request.is_requisite
-            self._hand_over(response)
+            if response.request.is_requisite:
+                self._needed -= 1
+            elif not response.request.is_robots:
+                self._visited += 1
+            self._sink(response)
         return handled + len(responses)
-
-    def _hand_over(self, response: Response) -> None:
-        self._visited += not (response.request.is_robots or response.request.is_requisite)
-        self._sink(response)
 
     def wake(self) -> None:
         """Ends the waiting of a step; from any thread."""
@@ -76,21 +72,18 @@ class Fetcher:
         """Drops what is under way. The workbench still knows those pages."""
         self._client.close()
 
-    @property
-    def active(self) -> int:
-        """The number of requests under way."""
-        return self._client.active + self._looking
-
     def _start(self, timeout_s: float) -> tuple[int, float]:
-        handled = 0
+        handled, client, now = 0, self._client, self.now()  # later by less than a decision takes: nobody is asked early
         for _ in range(_STARTS):
-            is_used_up = self._is_used_up()
-            if self.active >= self._connections or (is_used_up and not self._requisites):
+            active = client.active
+            is_used_up = self.allowed is not None and active - self._needed + self._visited >= self.allowed
+            if active >= self._connections or (is_used_up and not self._requisites):
                 return handled, timeout_s
-            now = self.now()
             step = self._workbench.next(now, is_used_up)
             if isinstance(step, Fetch):
-                self._begin(step)
+                if step.request.is_requisite:
+                    self._needed += 1
+                client.start(step.request, step.reuse_connection, self._admits)
             elif isinstance(step, Wait):
                 wait_s = timeout_s if step.seconds is None else min(timeout_s, step.seconds)
                 return handled, 0.0 if handled else wait_s
@@ -99,31 +92,19 @@ class Fetcher:
                 self._pass_on(step, now)
         return handled, 0.0
 
-    def _is_used_up(self) -> bool:
-        return self.allowed is not None and self.active - self._needed + self._visited >= self.allowed
-
-    def _begin(self, fetch: Fetch) -> None:
-        self._needed += fetch.request.is_requisite
-        if not self._per_address or self._client.is_proxied(fetch.request.host):
-            self._client.start(fetch.request, fetch.reuse_connection)
-            return
-        self._looking += 1
-        start_s = self._clock.monotonic()
-
-        def found(answer: Answer) -> None:
-            self._looking -= 1
-            request = fetch.request
-            if answer.outcome is None and not self._workbench.learn(request, answer.address, self.now()):
-                self._needed -= fetch.request.is_requisite
-                return  # another host at this address has the turn
-            self._client.connect(request, fetch.reuse_connection, answer, start_s)
-
-        self._resolver.look_up(fetch.request.host, port_of(fetch.request), found)
+    def _has_turn(self, request: Request, address: str) -> bool:
+        """Returns whether a request may go to its address; not if another host there has the turn."""
+        has_turn = self._workbench.learn(request, address, self.now())
+        self._needed -= not has_turn and request.is_requisite
+        return has_turn
 
     def _pass_on(self, step: Denied | Deferred | Failed, now: float) -> None:
         if isinstance(step, Deferred):
             self._give_back(step)
-        elif isinstance(step, Denied):
-            self._hand_over(Response(step.request, Outcome.DENIED, f"robots.txt: {step.line}", started_s=now))
+            return
+        if isinstance(step, Denied):
+            response = Response(step.request, Outcome.DENIED, f"robots.txt: {step.line}", started_s=now)
         else:
-            self._hand_over(Response(step.request, step.outcome, step.reason, started_s=now))
+            response = Response(step.request, step.outcome, step.reason, started_s=now)
+        self._visited += not (step.request.is_robots or step.request.is_requisite)
+        self._sink(response)

@@ -26,18 +26,18 @@ class HttpVersions:
 
     def __init__(self, choice: str) -> None:
         self._is_auto = choice == AUTO
-        self._servers: OrderedDict[str, bool] = OrderedDict()  # those that were asked with HTTP/2: whether they answer
+        self.servers: OrderedDict[str, bool] = OrderedDict()  # those that were asked with HTTP/2: whether they answer
 
     def is_http2(self, url: str) -> bool:
         """Returns whether a URL is asked for with HTTP/2."""
-        return bool(self._servers) and self._servers.get(origin_of(url), False)
+        return bool(self.servers) and self.servers.get(origin_of(url), False)
 
     def tries_http2(self, url: str, code: int, message: str, head: bytes, start: bytes, may_repeat: bool) -> bool:
         """Returns whether an exchange in HTTP/1.1 that ended so is repeated with HTTP/2: once for each server.
 
         `may_repeat`: also if the server has closed without a word, and may have read the request.
         """
-        if not (self._is_auto and url.startswith("https:")) or origin_of(url) in self._servers:
+        if not (self._is_auto and url.startswith("https:")) or origin_of(url) in self.servers:
             return False
         if head:
             is_refused = head[9:12] == b"505" or (head[9:12] == b"426" and _names_http2(head))
@@ -56,13 +56,13 @@ class HttpVersions:
         if version:
             self._note(url, False)
         elif code in _PASSING and not self.is_http2(url):
-            self._servers.pop(origin_of(url), None)  # nothing is known: it may be tried another time
+            self.servers.pop(origin_of(url), None)  # nothing is known: it may be tried another time
         return ""
 
     def _note(self, url: str, answers: bool) -> None:
-        self._servers[origin_of(url)] = answers
-        if len(self._servers) > _MOST:
-            self._servers.popitem(last=False)
+        self.servers[origin_of(url)] = answers
+        if len(self.servers) > _MOST:
+            self.servers.popitem(last=False)
 
 
 def _names_http2(head: bytes) -> bool:

@@ -36,6 +36,8 @@ _AFTER_LINE = re.compile(rb"\n\r?\n")
 
 def final_head(lines: list[bytes]) -> bytes:
     """Returns the header block of the final answer, or b"" if it never came to its end. 1xx answers go before it."""
+    if lines and lines[-1] == b"\r\n" and lines[0][9:10] != b"1" and lines.index(b"\r\n") == len(lines) - 1:
+        return b"".join(lines)  # the only block, and nothing after it
     start = 0
     while True:
         end = _blank(lines, start)
@@ -89,15 +91,11 @@ class Framing(NamedTuple):
 def framing(head: bytes) -> Framing:
     lowered = head.lower()
     length = _value(lowered, b"\ncontent-length:")
-    return Framing(
-        _says(lowered, b"\ntransfer-encoding:", b"chunked"),
-        len(length) > 18 and length.isdigit() and int(length) > _MOST_BYTES,
-        not (lowered.startswith(b"http/1.0") or _says(lowered, b"\nconnection:", b"close")),
-    )
-
-
-def _says(lowered: bytes, name: bytes, word: bytes) -> bool:
-    return word in lowered and word in _value(lowered, name)  # most heads have the word nowhere
+    # Most heads have neither word anywhere.
+    is_chunked = b"chunked" in lowered and b"chunked" in _value(lowered, b"\ntransfer-encoding:")
+    closes = b"close" in lowered and b"close" in _value(lowered, b"\nconnection:")
+    is_endless = len(length) > 18 and length.isdigit() and int(length) > _MOST_BYTES
+    return Framing(is_chunked, is_endless, not (closes or lowered.startswith(b"http/1.0")))
 
 
 def _value(lowered: bytes, name: bytes) -> bytes:

@@ -61,7 +61,7 @@ Step = Fetch | Denied | Deferred | Failed | Wait
 UNCONTACTED = frozenset((Outcome.NO_NAME, Outcome.REFUSED_ADDRESS))
 _ROBOTS_S = 3600.0
 _FAILURES = frozenset((Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TLS_FAILED, Outcome.TIMEOUT, Outcome.BROKEN))
-_TROUBLE = UNCONTACTED | _FAILURES | {Outcome.THROTTLED, Outcome.SERVER_ERROR}
+TROUBLE = UNCONTACTED | _FAILURES | {Outcome.THROTTLED, Outcome.SERVER_ERROR}
 
 
 def longest_s(polite: Polite) -> float:
@@ -87,10 +87,8 @@ def capped_s(polite: Polite, crawl_delay_s: float | None) -> float:
 
 
 def backoff_s(polite: Polite, response: Response, failures: int, now: float) -> tuple[float, int]:
-    """Returns how long a host rests because of this answer, and its failures in a row; given those before it."""
+    """Returns how long a host rests because of trouble, and its failures in a row; given those before it."""
     outcome = response.outcome
-    if outcome not in _TROUBLE:
-        return 0.0, 0
     if outcome in UNCONTACTED:
         return 0.0, failures
     if outcome is Outcome.THROTTLED:

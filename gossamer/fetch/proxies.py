@@ -17,12 +17,10 @@ class Proxies:
             for host, given in config.host.items()
             if "proxy" in given
         }
-        self._is_any = bool(self._for_all or self._by_host)
+        self.are_any = bool(self._for_all or self._by_host)
 
     def of(self, host: str) -> str:
         """Returns the proxy's address as libcurl takes it; empty: there is none."""
-        if not self._is_any:
-            return ""
         own = of_host(self._by_host, host) if self._by_host else None
         return self._for_all if own is None else own
 

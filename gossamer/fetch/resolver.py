@@ -41,17 +41,11 @@ class _Known:
     addresses: tuple[str, ...]
     outcome: Outcome | None = None
     reason: str = ""
-    last: Answer | None = None  # for one port: most hosts have no other
 
     def answer(self, port: int) -> Answer:
-        last = self.last
-        if last is None or last.port != port:
-            if self.outcome is not None:
-                last = Answer("", port, self.outcome, self.reason)
-            else:
-                last = Answer(self.addresses[0], port, others=self.addresses[1:])
-            self.last = last
-        return last
+        if self.outcome is not None:
+            return Answer("", port, self.outcome, self.reason)
+        return Answer(self.addresses[0], port, others=self.addresses[1:])
 
 
 class Resolver:
@@ -86,9 +80,9 @@ class Resolver:
             self._ask(name)
 
     def known(self, name: str, port: int) -> Answer | None:
-        """Returns the answer, the same object as last time where nothing has changed; None: it must be looked up."""
+        """Returns the answer; None: it must be looked up."""
         if self._map:
-            return self._fixed.get((name, port)) or self._mapped(name, port)
+            return self._fixed.get((name, port)) or self._from_map(name, port)
         if why := port_refusal(port):
             return Answer("", port, Outcome.REFUSED_ADDRESS, f"port {port}: {why}")
         known = self._recall(name) or self._literal(name)
@@ -140,12 +134,6 @@ class Resolver:
         if not self._nothing.closed:
             self._nothing.close()
 
-    def _mapped(self, name: str, port: int) -> Answer:
-        if len(self._fixed) >= self._config.cache:
-            self._fixed.clear()
-        answer = self._fixed[name, port] = self._from_map(name, port)
-        return answer
-
     def _from_map(self, name: str, port: int) -> Answer:
         found = self._map.get(name)
         rest = name
@@ -153,8 +141,13 @@ class Resolver:
             rest = rest.partition(".")[2]
             found = self._map.get(f"*.{rest}" if rest else "*")
         if found is None:
-            return Answer("", port, Outcome.REFUSED_ADDRESS, f"{name} is not in resolve.map")
-        return Answer(found[0], found[1] or port)
+            answer = Answer("", port, Outcome.REFUSED_ADDRESS, f"{name} is not in resolve.map")
+        else:
+            answer = Answer(found[0], found[1] or port)
+        if len(self._fixed) >= self._config.cache:
+            self._fixed.clear()
+        self._fixed[name, port] = answer
+        return answer
 
     def _recall(self, name: str) -> _Known | None:
         known = self._known.get(name)

@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pycurl
 
@@ -13,7 +13,7 @@ from gossamer.errors import OutOfSpace
 from gossamer.fetch.fields import Head
 from gossamer.fetch.http_versions import as_http1
 from gossamer.fetch.outcome import UNWANTED, final_head, is_media, is_wanted, of_type
-from gossamer.fetch.request import Request
+from gossamer.fetch.request import Request, Response
 from gossamer.fetch.resolver import Answer
 from gossamer.fetch.spool import Spool
 from gossamer.web.posts import body_of
@@ -23,16 +23,28 @@ _MOST_HELD_BYTES = 16 << 20  # of anything else
 _ROBOTS_BYTES = 1 << 20  # on the wire; RFC 9309 asks for 500 KiB of text
 _BUFFER_BYTES = 64 << 10
 _SUPPRESS_CONNECT_HEADERS = 265  # pycurl has no name for it
+_NO_HEAD = Head([], b"", b"")
 _LATE_S = 0.1  # a shorter look-up does not count: the same time-outs then serve every request
+
+
+class Way(NamedTuple):
+    """`Way` is what handles differ in that are ready for another request."""
+
+    proxy: str = ""
+    is_http2: bool = False  # the server may choose HTTP/2
+
+
+PLAIN = Way()
 
 
 class Transfer:
     """A handle is used again, because libcurl's set-up is not free: only what differs from last time is set."""
 
     __slots__ = (
-        "_by_type", "_folder", "_head", "_hold", "_is_literal", "_now", "_pinned", "_reuse", "_timeouts", "_types",
-        "_until_s", "address", "answer", "attempt", "body", "chunks", "failure", "handle", "is_http2", "is_lenient",
-        "lines", "lookup_s", "proxy", "request", "reuse", "room", "spool", "start_s", "started_s", "truncated",
+        "_by_type", "_config", "_folder", "_head", "_hold", "_is_literal", "_now", "_pinned", "_pinned_port",
+        "_reuse", "_spent", "_types", "_until_s", "address", "answer", "attempt", "body", "chunks", "failure",
+        "handle", "is_http2", "is_lenient", "lines", "lookup_s", "proxy", "request", "reuse", "room", "spool",
+        "start_s", "started_s", "truncated", "way",
     )  # fmt: skip
 
     def __init__(
@@ -41,18 +53,18 @@ class Transfer:
         now: Callable[[], float],
         folder: Path | None = None,
         is_lenient: bool = False,
-        proxy: str = "",
-        is_http2: bool = False,
+        way: Way = PLAIN,
     ) -> None:
         """`now` is the monotonic clock, `folder` where large bodies may be. `is_lenient`: libcurl only connects, and
-        `LenientExchange` does the rest. `is_http2`: the server may choose HTTP/2."""
-        self._now, self._folder = now, folder
+        `LenientExchange` does the rest."""
+        self._now, self._folder, self._config = now, folder, config.fetch
         self._by_type = cast("dict[str, int]", config.fetch.type_bytes)
         self._hold, self._until_s = 0, inf
         self.spool: Spool | None = None  # what of a large body is on disk
         self.failure: Exception | None = None  # why it cannot be there
-        self.is_lenient, self.proxy, self.is_http2 = is_lenient, proxy, is_http2
-        self.handle = handle = _handle(config, proxy)
+        self.is_lenient, self.way = is_lenient, way
+        self.proxy, self.is_http2 = way
+        self.handle = handle = _handle(config, way.proxy)
         self.lines: list[bytes] = []  # of all header blocks, 1xx included
         self.chunks: list[bytes] = []
         self.room = 0
@@ -60,15 +72,15 @@ class Transfer:
         self.attempt = 0
         self.start_s = self.started_s = 0.0  # monotonic, and since 1970
         self.lookup_s = 0.0
-        self._head: Head | None = None
+        self._head = _NO_HEAD
         self.body = b""  # of the request
         self._reuse = True
         self._is_literal = False
-        self._pinned = ""
-        self._timeouts = (0, 0)
+        self._pinned, self._pinned_port = "", 0
+        self._spent = (-1.0, False)
         self._types = [kind.lower() for kind in config.fetch.accept_types]
-        handle.setopt(pycurl.HEADERFUNCTION, self._take_line if is_http2 else self.lines.append)
-        if is_http2:
+        handle.setopt(pycurl.HEADERFUNCTION, self._take_line if way.is_http2 else self.lines.append)
+        if way.is_http2:
             handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS)
         if self._by_type:  # bodies may take long then, but not silence
             handle.setopt(pycurl.LOW_SPEED_LIMIT, 1)
@@ -103,52 +115,50 @@ class Transfer:
         else:
             self.handle.setopt(pycurl.HTTPGET, 1)
 
-    def aim(self, config: Config, now_s: float) -> None:
+    def aim(self, now_s: float) -> None:
         """Pins the next attempt to its address, within what is left of the time."""
-        fetch, answer = config.fetch, self.answer
-        spent_s = now_s - self.start_s
-        spent_s = spent_s if spent_s > _LATE_S else 0.0
-        connect_s = max(0.01, fetch.connect_timeout_s - spent_s)
-        if self.attempt < len(answer.others):
-            connect_s /= 2  # leave time for the next address
-        longest_s = max(fetch.timeout_s, fetch.type_timeout_s) if self._by_type else fetch.timeout_s
-        self._until_s = self.start_s + fetch.timeout_s
-        timeouts = (int(1000 * max(0.01, longest_s - spent_s)), int(1000 * connect_s) or 1)
-        handle = self.handle
-        if self._timeouts != timeouts:
-            self._timeouts = timeouts
-            handle.setopt(pycurl.TIMEOUT_MS, timeouts[0])
-            handle.setopt(pycurl.CONNECTTIMEOUT_MS, timeouts[1])
+        answer, spent_s = self.answer, now_s - self.start_s
+        spent = (spent_s if spent_s > _LATE_S else 0.0, self.attempt < len(answer.others))
+        if self._spent != spent:
+            self._spent = spent
+            self._limit(*spent)
+        if self._by_type:
+            self._until_s = self.start_s + self._config.timeout_s
         self.address = address = answer.others[self.attempt - 1] if self.attempt else answer.address
-        pinned = f"::[{address}]:{answer.port}" if ":" in address else f"::{address}:{answer.port}"
-        if self._pinned != pinned and not self.proxy:
-            self._pinned = pinned
-            handle.setopt(pycurl.CONNECT_TO, [pinned])
-        self.lines.clear()
-        self.chunks.clear()
+        if (self._pinned != address or self._pinned_port != answer.port) and not self.proxy:
+            self._pinned, self._pinned_port = address, answer.port
+            name = f"[{address}]" if ":" in address else address
+            self.handle.setopt(pycurl.CONNECT_TO, [f"::{name}:{answer.port}"])
         self.truncated = ""
         self.spool = None
         self._hold = _HELD_BYTES
-        self.room = min(fetch.body_bytes, _ROBOTS_BYTES) if self.request.is_robots else fetch.body_bytes
+        most = self._config.body_bytes
+        self.room = min(most, _ROBOTS_BYTES) if self.request.is_robots else most
+
+    def _limit(self, spent_s: float, has_more: bool) -> None:
+        """Sets how long an attempt may take, when so much of the time is spent."""
+        fetch = self._config
+        connect_s = max(0.01, fetch.connect_timeout_s - spent_s)
+        if has_more:
+            connect_s /= 2  # leave time for the next address
+        longest_s = max(fetch.timeout_s, fetch.type_timeout_s) if self._by_type else fetch.timeout_s
+        self.handle.setopt(pycurl.TIMEOUT_MS, int(1000 * max(0.01, longest_s - spent_s)))
+        self.handle.setopt(pycurl.CONNECTTIMEOUT_MS, int(1000 * connect_s) or 1)
 
     def sent_head(self) -> bytes:
         """Returns the request as libcurl sent it, with its secrets."""
-        return self._start() + self._fields().sent + b"\r\n"
+        return self._start(self._head.sent)
 
     def stored_head(self) -> bytes:
         """Returns the request as it may be stored."""
-        return self._start() + self._fields().stored + b"\r\n"
+        return self._start(self._head.stored)
 
-    def _fields(self) -> Head:
-        assert self._head is not None
-        return self._head
-
-    def _start(self) -> bytes:
+    def _start(self, fields: bytes) -> bytes:
         url = self.request.url
-        authority = url.index("//") + 2
-        method = "POST" if self.request.post else "GET"
-        line = f"{method} {_target(url)} HTTP/1.1\r\nHost: {url[authority : url.index('/', authority)]}\r\n"
-        return line.encode("ascii", "replace")
+        host = url.index("//") + 2
+        path = url.index("/", host)
+        line = f"{'POST' if self.request.post else 'GET'} {url[path:]} HTTP/1.1\r\nHost: {url[host:path]}\r\n"
+        return line.encode("ascii", "replace") + fields + b"\r\n"
 
     @property
     def asks_proxy(self) -> bool:
@@ -164,13 +174,13 @@ class Transfer:
     def is_secured(self) -> bool:
         return bool(self.handle.getinfo(pycurl.APPCONNECT_TIME) > 0)
 
-    def times(self) -> tuple[float, float, float]:
-        """Returns times of the last attempt: until the address was known, then until connected, from request to
+    def tell_times(self, response: Response) -> None:
+        """Sets times of the last attempt: until the address was known, then until connected, from request to
         answer."""
         info = self.handle.getinfo
-        first_s = info(pycurl.STARTTRANSFER_TIME)
-        asked_s = info(pycurl.PRETRANSFER_TIME)
-        return self.lookup_s, info(pycurl.CONNECT_TIME), max(first_s - asked_s, 0.0) if first_s else 0.0
+        response.lookup_s, response.connect_s = self.lookup_s, info(pycurl.CONNECT_TIME)
+        if first_s := info(pycurl.STARTTRANSFER_TIME):
+            response.response_s = max(first_s - info(pycurl.PRETRANSFER_TIME), 0.0)
 
     def _take_line(self, line: bytes) -> None:
         self.lines.append(as_http1(line))

@@ -14,6 +14,7 @@ from gossamer.config import Polite
 from gossamer.config.host_overrides import of_host
 from gossamer.fetch.host_queues import Entry, HostQueue, HostQueues
 from gossamer.fetch.politeness import (
+    TROUBLE,
     UNCONTACTED,
     Deferred,
     Denied,
@@ -158,7 +159,9 @@ class Workbench:
         else:
             self._size -= 1
         before = queue.failures
-        rest_s, queue.failures = backoff_s(self._polite, response, before, now)
+        rest_s, queue.failures = 0.0, 0
+        if response.outcome in TROUBLE:
+            rest_s, queue.failures = backoff_s(self._polite, response, before, now)
         if response.kept and not rest_s:
             queue.served += 1
             queue.not_before_s = now
@@ -241,9 +244,7 @@ class Workbench:
         heappop(pages)
         return self._send(queue, request, polite, crawl_delay_s)
 
-    def _asked(
-        self, queue: HostQueue, polite: Polite, rules: Rules, origin: str, path: str, now: float
-    ) -> Step | None:
+    def _asked(self, queue: HostQueue, polite: Polite, rules: Rules, origin: str, path: str, now: float) -> Step | None:
         """Notes what is asked about the use of the best page, and decides whether that refuses it. None: it may be
         fetched."""
         request = queue.pages[0][3]

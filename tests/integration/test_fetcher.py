@@ -38,16 +38,14 @@ class Crawl:
         self.responses: list[Response] = []
         self.deferred: list[Deferred] = []
         self.most_active = 0
-        self.fetcher = Fetcher(
-            config, clock, self.client, self.workbench, self.resolver, self.responses.append, self.deferred.append
-        )
+        self.fetcher = Fetcher(config, clock, self.client, self.workbench, self.responses.append, self.deferred.append)
 
     def run(self, *urls: str) -> list[Response]:
         requests = [Request(page_key(url), url, host_of(url), rank=float(-i), known=1000) for i, url in enumerate(urls)]
         self.workbench.add(requests)
         while self.workbench.size:
             self.fetcher.step(1.0)
-            self.most_active = max(self.most_active, self.fetcher.active)
+            self.most_active = max(self.most_active, self.client.active)
         self.fetcher.stop()
         return [response for response in self.responses if not response.request.is_robots]
 
@@ -195,7 +193,7 @@ def test_ten_workers_on_one_host_still_go_one_by_one(loopback: Loopback, burst: 
     server = loopback.serve(serve_robots)
     crawl = Crawl(server, polite__connections=200, polite__delay_s=0.01, polite__burst=burst)
     crawl.run(*pages(1, 60))
-    assert crawl.most_active == 1
+    assert crawl.most_active <= 1, "none is under way between two steps, if each is answered within one"
     for before, after in pairwise(server.exchanges):
         assert after.began_s >= before.ended_s
 
