@@ -139,8 +139,8 @@ class HostQueues:
 
     def wake(self, now: float) -> None:
         """Makes queues ready whose time has come."""
-        if now <= self.now:
-            return  # somebody asked already
+        if now == self.now:
+            return  # they are
         self.now = now
         waiting, forget = self._waiting, self._forget
         while waiting and (waiting[0][0] <= now or waiting[0][2].stamp != waiting[0][1]):

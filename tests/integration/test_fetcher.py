@@ -2,10 +2,12 @@
 
 import threading
 from collections import defaultdict
+from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from name_server import A, NameServer
 from raw_server import Exchange, Loopback, RawServer
 
 from gossamer.clocks import RealClock
@@ -211,3 +213,18 @@ def test_pages_may_come_while_it_waits(loopback: Loopback) -> None:
     crawl.fetcher.step(60.0)
     crawl.workbench.add(orders)
     assert [response.outcome for response in crawl.run()] == [Outcome.OK]
+
+
+@pytest.mark.parametrize("per_address", [False, True])
+def test_names_that_must_be_looked_up(loopback: Loopback, per_address: bool) -> None:
+    server = loopback.serve(serve_robots)
+    with closing(NameServer(lambda name, kind: (0, [(A, "127.0.0.1")] if kind == A else []))) as names:
+        options = {"resolve__map": {}, "resolve__nameservers": [names.address], "resolve__private": True}
+        crawl = Crawl(server, polite__per_address=per_address, polite__robots=False, **options)
+        urls = [url.replace(".test", f".test:{server.port}") for url in pages(5, 2)]
+        responses = crawl.run(*urls)
+    assert sorted(response.request.url for response in responses) == sorted(urls)
+    assert {response.outcome for response in responses} == {Outcome.OK}
+    if per_address:  # all hosts are at one address, so they share one turn
+        for before, after in pairwise(server.exchanges):
+            assert after.began_s >= before.ended_s

@@ -221,6 +221,27 @@ def test_unreachable_robots_defer_the_pages(status: int) -> None:
         assert bench.fetch().is_robots, "after its rest the host is asked again"
 
 
+def test_unreachable_robots_defer_their_own_page_too() -> None:
+    """Rules never forbid /robots.txt itself, but there are none."""
+    bench = Bench(robots=ALLOW, delay_s=0.0)
+    bench.add("http://a.test/robots.txt")
+    bench.visit(Outcome.SERVER_ERROR, http_status=500, reason="why")
+    step = bench.next()
+    assert isinstance(step, Deferred)
+    assert step.outcome is Outcome.ROBOTS_UNREACHABLE
+
+
+def test_decisions_of_one_moment() -> None:
+    """Decisions of one moment share their time: queues that became ready in it have their turn in it, too."""
+    bench = Bench()
+    bench.add("http://a.test/1")
+    assert bench.visit() == "http://a.test/1"
+    bench.add("http://b.test/1", "http://c.test/1")
+    assert {bench.visit(), bench.visit()} == {"http://b.test/1", "http://c.test/1"}
+    bench.add("http://a.test/2")
+    assert bench.wait() == 10.0
+
+
 @pytest.mark.parametrize("outcome", [Outcome.NO_NAME, Outcome.REFUSED_ADDRESS])
 def test_hosts_that_cannot_be_asked_fail_their_pages(outcome: Outcome) -> None:
     bench = Bench(robots=ALLOW)
