@@ -1,11 +1,11 @@
 """This module closes a round: it writes the tables and the index that `Chain.commit` then names."""
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from msgspec.structs import replace
 
 from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
 from gossamer.archive.manifest import Changes
@@ -224,7 +224,7 @@ def _judge_again(
     found, pages = index.pages.look_up(fallen)
     fallen = fallen[found & has_links(pages["status"])]
     again = onward.judge(index, _limits_of(books), fallen, lambda rows: apply(RoundColumns(inbox=rows)))
-    joined = dataclasses.replace(
+    joined = replace(
         result,
         new=NewPages.joined([result.new, again.new]),
         outbox=added_up([result.outbox, again.outbox]) if len(again.outbox.key) else result.outbox,

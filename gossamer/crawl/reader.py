@@ -1,9 +1,9 @@
 """`Reader` turns a response into a visit, in the fetching thread: it decodes, parses and judges the links."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 from xxhash import xxh3_64_intdigest
 
 from gossamer.archive.warc import Stored
@@ -61,8 +61,7 @@ _NO_KEYS: U64 = np.empty(0, np.uint64)
 _NO_CODES: U8 = np.empty(0, np.uint8)
 
 
-@dataclass(slots=True)
-class Requisites:
+class Requisites(Struct, gc=False):
     """`Requisites` are what a page or a style sheet needs to be shown."""
 
     urls: Links
@@ -72,8 +71,7 @@ class Requisites:
     hops: int  # of each of them, if it is no page
 
 
-@dataclass(slots=True)
-class Visit:
+class Visit(Struct, gc=False):
     """`Visit` is one finished request and response, and what follows from it."""
 
     response: Response
@@ -122,8 +120,7 @@ class Visit:
         self.relevance = self.is_level = self.requisites = None
 
 
-@dataclass(slots=True)
-class _Judge:
+class _Judge(Struct):
     """`_Judge` has what links of one website are judged by, or those of all other websites. It remembers which origins
     are in scope, and which URLs the patterns admit."""
 

@@ -1,10 +1,10 @@
 """`Round` gathers the visits that finished since the last commit, and turns them into files and columns."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from msgspec import Struct, field
 from xxhash import xxh3_64_intdigest
 
 from gossamer.archive.digests import DigestCache, letters
@@ -71,8 +71,7 @@ class Records(Protocol):
         """Makes the round's files durable. Nothing can be written afterwards."""
 
 
-@dataclass
-class Round:
+class Round(Struct):
     """`Round` gathers what finished since the last commit. `add` runs once per page, everything else once per round."""
 
     number: int

@@ -7,12 +7,12 @@ compared: what stayed does not count again, what vanished no longer counts.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from gossamer.arrays import I64, U64, Bools, Integers, Rows
 from gossamer.columns import NO_TEXT, Contributions, Outcome
@@ -41,8 +41,7 @@ class EarlierLinks(NamedTuple):
     is_cut: Bools  # per page: it had more than we remember
 
 
-@dataclass(frozen=True)
-class History:
+class History(Struct, frozen=True):
     """`History` has a round's visits, and what was known of their pages before; one row each."""
 
     visits: Sequence[Visit]
