@@ -99,6 +99,8 @@ def _numbers(values: NDArray[Any]) -> pa.Array:
 
 
 def _dictionary(value: Any, count: int) -> Any:
+    if isinstance(value, list) and value and isinstance(value[0], str) and value.count(value[0]) == count:
+        value = value[0]  # a round's rows are alike in most of these columns
     if isinstance(value, str):
         value = np.zeros(count, np.int32), [value]
     if not isinstance(value, tuple):

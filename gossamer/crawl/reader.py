@@ -93,8 +93,8 @@ class Visit(Struct, gc=False):
     stored: Stored | None = None  # the record that has the body, once it is known
     etag: str = ""
     last_modified: str = ""
-    targets: U64 = field(default_factory=lambda: _NO_KEYS)
-    verdicts: U8 = field(default_factory=lambda: _NO_CODES)
+    targets: U64 = _NO_KEYS
+    verdicts: U8 = _NO_CODES
     urls: Links = NO_LINKS  # of the targets
     relevance: F64 | None = None  # of the links, where there is a topic
     is_level: Bools | None = None  # which links lead no deeper than this page is; None: none of them
@@ -259,11 +259,11 @@ class Reader:
     def _understand(self, visit: Visit) -> None:
         response, request, outcome = visit.response, visit.response.request, visit.outcome
         headers = headers_of(response.head)
+        visit.mime, declared = content_type(headers)
         if response.head:
-            visit.mime = content_type(headers)[0]
-            visit.etag = headers.get("etag") or ""
-            visit.last_modified = headers.get("last-modified") or ""
-            visit.kept = {name: value for name in self._headers if (value := headers.get(name))} or None
+            visit.etag, visit.last_modified = headers.get("etag"), headers.get("last-modified")
+            if self._headers:
+                visit.kept = {name: value for name in self._headers if (value := headers.get(name))} or None
         fields = said_in(response.head, headers)
         said = Said(fields) if fields else _NOTHING
         body = b""
@@ -292,7 +292,8 @@ class Reader:
             self._link(visit, Listed([response.location]), request.depth, admitted=not request.depth)
             self._pass_permission(visit, [0])
         elif outcome is Outcome.OK and body:
-            said = self._read_page(visit, visit.rendered or body, headers, said)
+            declared = RENDERED_TYPE if visit.rendered else declared
+            said = self._read_page(visit, visit.rendered or body, headers, declared, said)
             if request.digest == visit.digest:
                 visit.outcome = Outcome.UNCHANGED
                 now_s = response.started_s + response.elapsed_s
@@ -368,10 +369,9 @@ class Reader:
             if visit.verdicts[i] == FOLLOWED:
                 visit.named.append(Naming(sitemap, url))
 
-    def _read_page(self, visit: Visit, body: bytes, headers: Headers, said: Said) -> Said:
-        """Reads a page; returns what it says about its use, `said` by its header included."""
+    def _read_page(self, visit: Visit, body: bytes, headers: Headers, declared: str, said: Said) -> Said:
+        """Reads a page of this `declared` type; returns what it says about its use, `said` by its header included."""
         request = visit.response.request
-        declared = RENDERED_TYPE if visit.rendered else content_type(headers)[1]
         if self._config.crawl.requisites and visit.mime == _STYLE_SHEET:
             from gossamer.web import requisites
 
@@ -407,7 +407,7 @@ class Reader:
             [value for name, value in said.fields if name == "x-robots-tag"],
             self._agent,
             self._limits.links,
-            f"0; url={visit.location}" if visit.location else headers.get("refresh") or "",
+            f"0; url={visit.location}" if visit.location else headers.get("refresh"),
             self._topic is not None,
         )
         visit.charset, visit.title, visit.language = document.charset, document.title, document.language

@@ -8,7 +8,6 @@ compared: what stayed does not count again, what vanished no longer counts.
 
 from collections.abc import Sequence
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -165,6 +164,8 @@ class History(Struct, frozen=True):
 
 def _seconds(date: str) -> float:
     """Returns the seconds since 1970 of a header field's date; nan if it has none."""
+    from email.utils import parsedate_to_datetime
+
     try:
         return parsedate_to_datetime(date).replace(tzinfo=UTC).timestamp() if date else np.nan  # RFC 9110: it is GMT
     except (ValueError, OverflowError):
