@@ -69,6 +69,8 @@ def _length(value: Any) -> int | None:
     """Returns the number of rows, None for a single value."""
     if isinstance(value, tuple):
         return len(value[0])
+    if isinstance(value, list):
+        return len(value)  # NumPy would make an array of it, to count its dimensions
     return None if isinstance(value, str | bytes) or np.ndim(value) == 0 else len(value)
 
 

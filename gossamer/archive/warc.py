@@ -100,8 +100,10 @@ class Stored(NamedTuple):
 
     def packed(self, url: str) -> bytes:
         """Returns it as few bytes, as the index keeps it for the page with this URL."""
-        digests = [self.digest] if self.digest == self.stored_digest else [self.digest, self.stored_digest]
-        head = _PACKED.pack(self.time_ms, len(digests)) + b"".join(octets(each) for each in digests)
+        digests = octets(self.digest)
+        if self.digest != self.stored_digest:
+            digests += octets(self.stored_digest)
+        head = _PACKED.pack(self.time_ms, len(digests) // _SHA1) + digests
         return head if self.url == url else head + self.url.encode()
 
     @classmethod

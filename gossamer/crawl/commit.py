@@ -330,9 +330,9 @@ def _write_links(
 
 def _update(books: Books, round_: Round, links: Links, inbox: Contributions, apply: Apply) -> UpdateResult:
     rows = np.zeros(len(round_.visits), VISIT.numpy)
-    for i, visit in enumerate(round_.visits):
-        n = visit.next
-        rows[i] = (visit.response.request.key, n.status, n.due_s, n.tries, n.cash_use)
+    rows["key"] = np.fromiter((visit.response.request.key for visit in round_.visits), np.uint64, len(rows))
+    for name in ("status", "due_s", "tries", "cash_use"):
+        rows[name] = np.fromiter((getattr(visit.next, name) for visit in round_.visits), np.uint32, len(rows))
     if round_.deferrals:
         keys = np.array([deferral.request.key for deferral in round_.deferrals], np.uint64)
         due_s = np.array([int(deferral.until_s) + 1 for deferral in round_.deferrals], np.uint32)

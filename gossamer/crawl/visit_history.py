@@ -212,7 +212,8 @@ def packed_versions(
 def _packed_validators(etag: str, last_modified: str) -> bytes:
     """Packs validators. Header values come as octets in text and never contain a line end; one that is too long to be
     sent back is not kept."""
-    etag, last_modified = (value if len(value) <= _VALIDATOR else "" for value in (etag, last_modified))
+    etag = etag if len(etag) <= _VALIDATOR else ""
+    last_modified = last_modified if len(last_modified) <= _VALIDATOR else ""
     return f"{etag}\n{last_modified}\n".encode("latin-1", "replace")
 
 
