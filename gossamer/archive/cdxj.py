@@ -205,6 +205,5 @@ def _tail(offset: int, file: str) -> str:
     return f'{_PLACE}{offset}", "filename": "{file}"}}\n'
 
 
-@lru_cache(64)
 def _file(name: str) -> str:
     return name.rpartition("/")[2]

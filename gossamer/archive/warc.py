@@ -100,9 +100,7 @@ class Stored(NamedTuple):
 
     def packed(self, url: str) -> bytes:
         """Returns it as few bytes, as the index keeps it for the page with this URL."""
-        digests = octets(self.digest)
-        if self.digest != self.stored_digest:
-            digests += octets(self.stored_digest)
+        digests = octets(self.digest) + (b"" if self.digest == self.stored_digest else octets(self.stored_digest))
         head = _PACKED.pack(self.time_ms, len(digests) // _SHA1) + digests
         return head if self.url == url else head + self.url.encode()
 
