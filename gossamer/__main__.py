@@ -1,7 +1,5 @@
 """`python -m gossamer` is the command `gossamer`."""
 
-import sys
+from gossamer.cli.app import command
 
-from gossamer.cli.app import main
-
-sys.exit(main())
+command()

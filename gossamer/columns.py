@@ -6,10 +6,11 @@ NumPy tables are the index's (hot, fixed width); Arrow tables are the archive's 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,15 +19,13 @@ if TYPE_CHECKING:
     from gossamer.arrays import I32, I64, U8, U64, Indices
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     name: str
     dtype: str  # a NumPy dtype, or for archive tables an Arrow type
     meaning: str
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     name: str
     meaning: str
     columns: tuple[Column, ...]

@@ -23,9 +23,11 @@ class _Ranges(NamedTuple):
 def countries(addresses: Sequence[str]) -> Strings:
     """Returns the code of the country of each address; it is empty if unknown, as it is for all of IPv6."""
     ranges = _ranges()
-    numbers = np.fromiter(map(_number, addresses), np.int64, len(addresses))
+    places = {address: place for place, address in enumerate(dict.fromkeys(addresses))}  # few, of many visits
+    numbers = np.fromiter(map(_number, places), np.int64, len(places))
     at = np.searchsorted(ranges.start, np.maximum(numbers, 0).astype(np.uint32), "right") - 1
-    return np.where(numbers >= 0, ranges.codes[ranges.country[at]], "")
+    found = np.where(numbers >= 0, ranges.codes[ranges.country[at]], "")
+    return found[[places[address] for address in addresses]] if places else found
 
 
 def coordinates(codes: Iterable[str]) -> tuple[F64, F64]:

@@ -35,7 +35,8 @@ def addresses(ranges: Path) -> None:
         countries.append("")
     codes, number = np.unique(np.array(countries, "S2"), return_inverse=True)
     differences = np.diff(np.array(starts, np.uint64), prepend=0).astype(np.uint32)
-    np.savez_compressed(OUT / "addresses.npz", codes=codes, step=differences, country=number.astype(np.uint8))
+    # Not compressed: every crawl reads it, and a wheel is compressed anyway.
+    np.savez(OUT / "addresses.npz", codes=codes, step=differences, country=number.astype(np.uint8))
     print(f"{len(starts):,} ranges, {len(codes) - 1} countries")
 
 

@@ -42,18 +42,21 @@ def write_cdxj(store: Store, agent: str, number: int, captures: Iterable[Capture
 def line(capture: Capture) -> str:
     """Returns a line as pywb's own indexer writes it: revisits have no status, the file is named without its
     directory."""
-    kind, status = capture.mime or "unk", "" if capture.mime == REVISIT else f', "status": "{capture.http_status}"'
-    digest = f', "digest": "{capture.digest}"' if capture.digest else ""
-    fields = f'{{"url": {_quoted(capture.url)}, "mime": {_quoted(kind)}{status}{digest}'
-    fields += f', "length": "{capture.location.length}"'
-    date = _second(int(capture.started_s * 1000) // 1000)
-    file = capture.location.file.rpartition("/")[2]
-    return f"{surt(capture.url)} {date} {fields}{_tail(capture.location.offset, file)}"
+    url, started_s, mime, http_status, digest, (file, offset, length) = capture
+    status = "" if mime == REVISIT else f', "status": "{http_status}"'
+    of_content = f', "digest": "{digest}"' if digest else ""
+    return (
+        f'{surt(url)} {_second(int(started_s * 1000) // 1000)} {{"url": {_quoted(url)}, "mime": {_mime(mime or "unk")}'
+        f'{status}{of_content}, "length": "{length}"{_tail(offset, _file(file))}'
+    )
 
 
 def _quoted(text: str) -> str:
     """Returns a JSON string. Most texts need no escapes, and json.dumps takes several times as long."""
     return f'"{text}"' if _PLAIN(text) else json.dumps(text)
+
+
+_mime = lru_cache(64)(_quoted)  # a round has few kinds of content
 
 
 @lru_cache(16)
@@ -93,8 +96,7 @@ def surt(url: str) -> str:
     These are the rules by which pywb makes a key of the URL that a reader asks for: lower case, no leading www,
     escapes undone and made anew, no session ids, sorted query, no slash at the end.
     """
-    simple = _SIMPLE.fullmatch(url)
-    if simple:
+    if simple := _SIMPLE(url):
         host, port, path = simple.groups("")
         query = ""
     else:
@@ -107,12 +109,18 @@ def surt(url: str) -> str:
     path = path.lower()
     if path.endswith("/") and len(path) > 1:
         path = path[:-1]
-    host = _WWW.sub("", host, 1)
-    return f"{','.join(reversed(host.split('.')))}{port}){path or '/'}{'?' if query else ''}{query}"
+    return f"{_reversed(host)}{port}){path or '/'}{'?' if query else ''}{query}"
+
+
+@lru_cache(1024)
+def _reversed(host: str) -> str:
+    return ",".join(reversed(_WWW.sub("", host, 1).split(".")))
 
 
 # Most URLs: no query, no escapes, no empty or dotted segments, nothing that may be a session id.
-_SIMPLE = re.compile(r"https?://([a-z0-9-]+(?:\.[a-z0-9-]+)*)(:\d+)?((?:/[\w~,@+=:!-][\w.~,@+=:!-]*)*/?)", re.ASCII)
+_SIMPLE = re.compile(
+    r"https?://([a-z0-9-]+(?:\.[a-z0-9-]+)*)(:\d+)?((?:/[\w~,@+=:!-][\w.~,@+=:!-]*)*/?)", re.ASCII
+).fullmatch
 _PLAIN = re.compile(r"[ !#-\[\]-~]*").fullmatch  # printable ASCII without quote and backslash
 _PASSES = 3
 _HEX = re.compile(rb"[0-9A-Fa-f]{2}").match

@@ -69,6 +69,8 @@ def _length(value: Any) -> int | None:
     """Returns the number of rows, None for a single value."""
     if isinstance(value, tuple):
         return len(value[0])
+    if isinstance(value, list):
+        return len(value)  # NumPy would make an array of it, to count its dimensions
     return None if isinstance(value, str | bytes) or np.ndim(value) == 0 else len(value)
 
 
@@ -99,6 +101,8 @@ def _numbers(values: NDArray[Any]) -> pa.Array:
 
 
 def _dictionary(value: Any, count: int) -> Any:
+    if isinstance(value, list) and value and isinstance(value[0], str) and value.count(value[0]) == count:
+        value = value[0]  # a round's rows are alike in most of these columns
     if isinstance(value, str):
         value = np.zeros(count, np.int32), [value]
     if not isinstance(value, tuple):

@@ -100,8 +100,8 @@ class Stored(NamedTuple):
 
     def packed(self, url: str) -> bytes:
         """Returns it as few bytes, as the index keeps it for the page with this URL."""
-        digests = [self.digest] if self.digest == self.stored_digest else [self.digest, self.stored_digest]
-        head = _PACKED.pack(self.time_ms, len(digests)) + b"".join(octets(each) for each in digests)
+        digests = octets(self.digest) + (b"" if self.digest == self.stored_digest else octets(self.stored_digest))
+        head = _PACKED.pack(self.time_ms, len(digests) // _SHA1) + digests
         return head if self.url == url else head + self.url.encode()
 
     @classmethod
@@ -145,9 +145,10 @@ class WarcWriter:
         if self._file is None or self._offset >= self._config.archive.warc_bytes:
             self._roll(response.started_s)
         date = warc_date(response.started_s)
+        common = _common(response, date)
         record_id = self._ids.next()
         rendered_id = self._ids.next() if rendered else ""
-        record = _response(response, digest, refers_to, profile, date, record_id, rendered_id)
+        record = _response(response, digest, refers_to, profile, common, record_id, rendered_id)
         large = None if profile else response.large
         location = self._append(record) if large is None else self._append_large(record, large)
         if rendered:
@@ -155,7 +156,7 @@ class WarcWriter:
                 f"WARC-Target-URI: {response.request.url}\r\nWARC-Date: {date}\r\nWARC-Refers-To: <{record_id}>\r\n"
             )
             self._append(_record("conversion", rendered_id, RENDERED_TYPE, fields, rendered))
-        beside = f"WARC-Concurrent-To: <{record_id}>\r\n{_common(response, date)}"
+        beside = f"WARC-Concurrent-To: <{record_id}>\r\n{common}"
         if self._config.archive.requests and response.request_head:
             block, body = _terminated(response.request_head), response.request_body
             self._append(_record("request", self._ids.next(), f"{_HTTP}request", beside, block, body), _SMALL_LEVEL)
@@ -281,11 +282,10 @@ def _response(
     digest: str,
     refers_to: Stored | None,
     profile: str,
-    date: str,
+    fields: str,
     record_id: str,
     rendered_id: str = "",
 ) -> bytes:
-    fields = _common(response, date)
     if rendered_id:
         fields += f"{RENDERED_AS}: <{rendered_id}>\r\n"
     head = _terminated(response.head)

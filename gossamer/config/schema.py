@@ -3,7 +3,6 @@
 msgspec checks types and bounds. The words of an error are ours: they name the key, and what to write instead.
 """
 
-import difflib
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -162,6 +161,8 @@ def _demand(value: Any, hint: Any) -> str:
 
 def unknown(what: str, name: str, known: list[str]) -> str:
     """Returns a message that a key is not known, and which may have been meant."""
+    import difflib  # only for those who mistype
+
     near = difflib.get_close_matches(name, known, 1, 0.5)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
     return f"unknown key {what}; {hint}"

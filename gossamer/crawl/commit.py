@@ -1,11 +1,11 @@
 """This module closes a round: it writes the tables and the index that `Chain.commit` then names."""
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from msgspec.structs import replace
 
 from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
 from gossamer.archive.manifest import Changes
@@ -224,7 +224,7 @@ def _judge_again(
     found, pages = index.pages.look_up(fallen)
     fallen = fallen[found & has_links(pages["status"])]
     again = onward.judge(index, _limits_of(books), fallen, lambda rows: apply(RoundColumns(inbox=rows)))
-    joined = dataclasses.replace(
+    joined = replace(
         result,
         new=NewPages.joined([result.new, again.new]),
         outbox=added_up([result.outbox, again.outbox]) if len(again.outbox.key) else result.outbox,
@@ -330,9 +330,9 @@ def _write_links(
 
 def _update(books: Books, round_: Round, links: Links, inbox: Contributions, apply: Apply) -> UpdateResult:
     rows = np.zeros(len(round_.visits), VISIT.numpy)
-    for i, visit in enumerate(round_.visits):
-        n = visit.next
-        rows[i] = (visit.response.request.key, n.status, n.due_s, n.tries, n.cash_use)
+    rows["key"] = np.fromiter((visit.response.request.key for visit in round_.visits), np.uint64, len(rows))
+    for name in ("status", "due_s", "tries", "cash_use"):
+        rows[name] = np.fromiter((getattr(visit.next, name) for visit in round_.visits), np.uint32, len(rows))
     if round_.deferrals:
         keys = np.array([deferral.request.key for deferral in round_.deferrals], np.uint64)
         due_s = np.array([int(deferral.until_s) + 1 for deferral in round_.deferrals], np.uint32)

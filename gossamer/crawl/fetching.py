@@ -3,11 +3,12 @@
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from gossamer.clocks import Clock
 from gossamer.config import Config
@@ -31,8 +32,7 @@ _LOOK_S = 0.5
 _LINGER_S = 0.05  # in which visits gather: a thread that wakes for each of them makes the two fight for the interpreter
 
 
-@dataclass(slots=True)
-class Broken:
+class Broken(Struct):
     """`Broken` carries the error that ended the thread; the agent raises it."""
 
     error: BaseException

@@ -7,7 +7,9 @@ what the virtual page has given to each page since the beginning, and giving is 
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gossamer.archive.state import LedgerState
 
@@ -15,8 +17,7 @@ SEED_CASH = 1 << 40
 MAX_MINTED = 1 << 62  # any sum of cash stays an int64
 
 
-@dataclass
-class Ledger:
+class Ledger(Struct):
     v: int = 0  # given to every known page so far
     pool: int = 0  # what the virtual page has and has not given yet
     minted: int = 0  # all cash there is

@@ -1,9 +1,9 @@
 """`Reader` turns a response into a visit, in the fetching thread: it decodes, parses and judges the links."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 from xxhash import xxh3_64_intdigest
 
 from gossamer.archive.warc import Stored
@@ -61,8 +61,7 @@ _NO_KEYS: U64 = np.empty(0, np.uint64)
 _NO_CODES: U8 = np.empty(0, np.uint8)
 
 
-@dataclass(slots=True)
-class Requisites:
+class Requisites(Struct, gc=False):
     """`Requisites` are what a page or a style sheet needs to be shown."""
 
     urls: Links
@@ -72,8 +71,7 @@ class Requisites:
     hops: int  # of each of them, if it is no page
 
 
-@dataclass(slots=True)
-class Visit:
+class Visit(Struct, gc=False):
     """`Visit` is one finished request and response, and what follows from it."""
 
     response: Response
@@ -95,8 +93,8 @@ class Visit:
     stored: Stored | None = None  # the record that has the body, once it is known
     etag: str = ""
     last_modified: str = ""
-    targets: U64 = field(default_factory=lambda: _NO_KEYS)
-    verdicts: U8 = field(default_factory=lambda: _NO_CODES)
+    targets: U64 = _NO_KEYS
+    verdicts: U8 = _NO_CODES
     urls: Links = NO_LINKS  # of the targets
     relevance: F64 | None = None  # of the links, where there is a topic
     is_level: Bools | None = None  # which links lead no deeper than this page is; None: none of them
@@ -122,8 +120,7 @@ class Visit:
         self.relevance = self.is_level = self.requisites = None
 
 
-@dataclass(slots=True)
-class _Judge:
+class _Judge(Struct):
     """`_Judge` has what links of one website are judged by, or those of all other websites. It remembers which origins
     are in scope, and which URLs the patterns admit."""
 
@@ -262,11 +259,11 @@ class Reader:
     def _understand(self, visit: Visit) -> None:
         response, request, outcome = visit.response, visit.response.request, visit.outcome
         headers = headers_of(response.head)
+        visit.mime, declared = content_type(headers)
         if response.head:
-            visit.mime = content_type(headers)[0]
-            visit.etag = headers.get("etag") or ""
-            visit.last_modified = headers.get("last-modified") or ""
-            visit.kept = {name: value for name in self._headers if (value := headers.get(name))} or None
+            visit.etag, visit.last_modified = headers.get("etag"), headers.get("last-modified")
+            if self._headers:
+                visit.kept = {name: value for name in self._headers if (value := headers.get(name))} or None
         fields = said_in(response.head, headers)
         said = Said(fields) if fields else _NOTHING
         body = b""
@@ -295,7 +292,8 @@ class Reader:
             self._link(visit, Listed([response.location]), request.depth, admitted=not request.depth)
             self._pass_permission(visit, [0])
         elif outcome is Outcome.OK and body:
-            said = self._read_page(visit, visit.rendered or body, headers, said)
+            declared = RENDERED_TYPE if visit.rendered else declared
+            said = self._read_page(visit, visit.rendered or body, headers, declared, said)
             if request.digest == visit.digest:
                 visit.outcome = Outcome.UNCHANGED
                 now_s = response.started_s + response.elapsed_s
@@ -371,10 +369,9 @@ class Reader:
             if visit.verdicts[i] == FOLLOWED:
                 visit.named.append(Naming(sitemap, url))
 
-    def _read_page(self, visit: Visit, body: bytes, headers: Headers, said: Said) -> Said:
-        """Reads a page; returns what it says about its use, `said` by its header included."""
+    def _read_page(self, visit: Visit, body: bytes, headers: Headers, declared: str, said: Said) -> Said:
+        """Reads a page of this `declared` type; returns what it says about its use, `said` by its header included."""
         request = visit.response.request
-        declared = RENDERED_TYPE if visit.rendered else content_type(headers)[1]
         if self._config.crawl.requisites and visit.mime == _STYLE_SHEET:
             from gossamer.web import requisites
 
@@ -410,7 +407,7 @@ class Reader:
             [value for name, value in said.fields if name == "x-robots-tag"],
             self._agent,
             self._limits.links,
-            f"0; url={visit.location}" if visit.location else headers.get("refresh") or "",
+            f"0; url={visit.location}" if visit.location else headers.get("refresh"),
             self._topic is not None,
         )
         visit.charset, visit.title, visit.language = document.charset, document.title, document.language

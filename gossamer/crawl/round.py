@@ -1,10 +1,10 @@
 """`Round` gathers the visits that finished since the last commit, and turns them into files and columns."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from msgspec import Struct, field
 from xxhash import xxh3_64_intdigest
 
 from gossamer.archive.digests import DigestCache, letters
@@ -71,8 +71,7 @@ class Records(Protocol):
         """Makes the round's files durable. Nothing can be written afterwards."""
 
 
-@dataclass
-class Round:
+class Round(Struct):
     """`Round` gathers what finished since the last commit. `add` runs once per page, everything else once per round."""
 
     number: int
@@ -154,39 +153,39 @@ class Round:
         response = visit.response
         if self.warc is None or not response.head:
             return _NOWHERE, False
-        if profile := self._refer(visit, digest):
+        may_be_elsewhere = visit.outcome is Outcome.OK and not visit.truncated and response.size >= _STORED
+        digest64 = xxh3_64_intdigest(digest.encode()) if may_be_elsewhere else None
+        if profile := self._refer(visit, digest, digest64):
             return self.warc.write_exchange(response, "", visit.stored, profile), True
         as_stored = stored_digest(response.head, response.body, digest) if response.body else digest
         visit.stored = stored_as(response.request.url, response.started_s, digest, as_stored)
-        if self._may_be_elsewhere(visit):
+        if digest64 is not None:
             key = response.request.key
-            self.digests.put(_digest64(digest), key, visit.stored.time_ms, as_stored)
+            self.digests.put(digest64, key, visit.stored.time_ms, as_stored)
             self.known.note(key, response.request.url)
         return self.warc.write_exchange(response, as_stored, rendered=visit.rendered), False
 
-    def _refer(self, visit: Visit, digest: str) -> str:
+    def _refer(self, visit: Visit, digest: str, digest64: int | None) -> str:
         """Finds the record that has the content already, and returns the profile of a revisit record; "" if there is
-        none. A revisit record promises the same payload, which is the bytes before they are decoded: the same
-        text in other bytes is stored again."""
+        none. With a `digest64` it may be that of another page. A revisit record promises the same payload, which is
+        the bytes before they are decoded: the same text in other bytes is stored again."""
         response, request = visit.response, visit.response.request
         if visit.outcome is Outcome.UNCHANGED:
             visit.stored = Stored.unpacked(request.stored, request.url)
             if not response.size:
                 return NOT_MODIFIED
             return IDENTICAL if visit.stored is not None and visit.stored.digest == digest else ""
-        if self._may_be_elsewhere(visit) and (seen := self.digests.get(_digest64(digest))) is not None:
+        if digest64 is None:
+            return ""
+        if (seen := self.digests.get(digest64)) is not None:
             key, time_ms, as_stored = seen
             if key != request.key and (url := self.known.url(key)):
                 visit.stored = Stored(url, time_ms, digest, as_stored)
                 return IDENTICAL
-        if self.others is not None and self._may_be_elsewhere(visit) and (found := self.others.find(digest)):
+        if self.others is not None and (found := self.others.find(digest)):
             visit.stored = found
             return IDENTICAL
         return ""
-
-    @staticmethod
-    def _may_be_elsewhere(visit: Visit) -> bool:
-        return visit.outcome is Outcome.OK and not visit.truncated and visit.response.size >= _STORED
 
     def _row(self, visit: Visit, digest: str, place: Location, is_revisit: bool) -> None:
         response, request = visit.response, visit.response.request
@@ -302,10 +301,6 @@ class Round:
         if all(visit.priority is None for visit in self.visits):
             return None
         return np.concatenate([np.ones(len(v.targets)) if v.priority is None else v.priority for v in self.visits])
-
-
-def _digest64(digest: str) -> int:
-    return int(xxh3_64_intdigest(digest.encode()))
 
 
 class Needed(NamedTuple):

@@ -12,7 +12,7 @@ from gossamer.config import CROSS_OVER, Config
 from gossamer.crawl.fetching import Fetching
 from gossamer.crawl.opening import Books
 from gossamer.crawl.pacing import TOP_UP_S, is_top_up_due
-from gossamer.crawl.reader import FOLLOWED
+from gossamer.crawl.reader import FOLLOWED, Requisites, Visit
 from gossamer.crawl.round import Round
 from gossamer.crawl.states import longest_forbidden_s, longest_s
 from gossamer.crawl.visit_history import stored_of, validators_of
@@ -99,10 +99,13 @@ class Scheduler:
         self._looked_at += len(visits)
         self._least_due_s = min(self._least_due_s, min((visit.next.due_s for visit in visits), default=inf))
         self._back = union(self._back, np.array([visit.response.request.key for visit in visits], np.uint64))
-        found = [visit.targets[visit.verdicts == FOLLOWED] for visit in visits]
-        needed = [visit.requisites for visit in visits if visit.requisites is not None]
-        found += [each.targets[each.verdicts == FOLLOWED] for each in needed]
-        keys = np.unique(np.concatenate([_NO_KEYS, *found]))
+        found: list[Visit | Requisites] = [
+            *visits,
+            *(visit.requisites for visit in visits if visit.requisites is not None),
+        ]
+        targets = np.concatenate([_NO_KEYS, *(each.targets for each in found)])
+        verdicts = np.concatenate([np.empty(0, np.uint8), *(each.verdicts for each in found)])
+        keys = np.unique(targets[verdicts == FOLLOWED])
         is_native = self._is_native(keys)
         self.has_for_others |= not is_native.all()
         is_known = self._books.index.pages.look_up(keys)[0]

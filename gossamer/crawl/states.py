@@ -20,7 +20,7 @@ When a fetched page is visited again, `refresh/refresher.py` decides; its row sa
 A deferral (the host is backed off, robots.txt unreachable) is not a visit: only the due time changes.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gossamer.columns import NEVER, Outcome, Status
 from gossamer.config import Config
@@ -30,8 +30,7 @@ from gossamer.fetch.politeness import longest_robots_s
 from gossamer.fetch.politeness import longest_s as longest_rest_s
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(Struct, frozen=True):
     status: Status
     cash_use: CashUse
     again: bool = False  # it may pass: try again
@@ -67,8 +66,7 @@ TRANSITIONS: dict[Outcome, Transition] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
+class Next(Struct, frozen=True, gc=False):
     """`Next` is what a visit changes in its page's row."""
 
     status: Status

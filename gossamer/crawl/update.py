@@ -1,13 +1,13 @@
 """`update` applies a round to the index, as a pure function on columns: new pages, passed cash, new states."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import compress
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct, field
 
 from gossamer.arrays import F64, I32, I64, U8, U64, Bools, Indices, Rows
 from gossamer.columns import LINK, MOST_HOPS, PAGE, REQUISITE, VANISHED, Column, Contributions, Status, Table
@@ -80,8 +80,7 @@ class Links(NamedTuple):
         return cls(np.zeros(0, np.int32), np.zeros(0, np.uint64), np.zeros(0, np.bool_))
 
 
-@dataclass(frozen=True)
-class RoundColumns:
+class RoundColumns(Struct, frozen=True):
     """`RoundColumns` is everything that a round brings to the index."""
 
     visits: Rows = field(default_factory=lambda: np.zeros(0, VISIT.numpy))  # distinct pages
@@ -90,8 +89,7 @@ class RoundColumns:
     inbox: Contributions = field(default_factory=Contributions.none)
 
 
-@dataclass(frozen=True)
-class NewPages:
+class NewPages(Struct, frozen=True):
     """`NewPages` are the pages that entered, in order of discovery."""
 
     key: U64
@@ -118,8 +116,7 @@ class NewPages:
         )
 
 
-@dataclass(frozen=True)
-class UpdateResult:
+class UpdateResult(Struct, frozen=True):
     new: NewPages
     passed: I64  # per visit: cash that left the page
     verdicts: U8  # per link, meaningful for those followed: Admission
@@ -131,8 +128,7 @@ class UpdateResult:
     nearer: tuple[U64, U8]  # all pages known before to which a shorter way was found, and how deep they are now
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """`Rules` decide in an update, besides the round itself."""
 
     limits: Limits
@@ -321,8 +317,7 @@ class _Texts:
         return Contributions(key, cash, hits.astype(np.int32), depth, hops, referrer, self.of(key))
 
 
-@dataclass(frozen=True)
-class _Entering:
+class _Entering(Struct, frozen=True):
     """`_Entering` has the targets that the index does not know, and where they would live."""
 
     targets: Targets

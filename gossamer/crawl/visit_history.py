@@ -7,12 +7,11 @@ compared: what stayed does not count again, what vanished no longer counts.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from gossamer.arrays import I64, U64, Bools, Integers, Rows
 from gossamer.columns import NO_TEXT, Contributions, Outcome
@@ -41,8 +40,7 @@ class EarlierLinks(NamedTuple):
     is_cut: Bools  # per page: it had more than we remember
 
 
-@dataclass(frozen=True)
-class History:
+class History(Struct, frozen=True):
     """`History` has a round's visits, and what was known of their pages before; one row each."""
 
     visits: Sequence[Visit]
@@ -166,6 +164,8 @@ class History:
 
 def _seconds(date: str) -> float:
     """Returns the seconds since 1970 of a header field's date; nan if it has none."""
+    from email.utils import parsedate_to_datetime
+
     try:
         return parsedate_to_datetime(date).replace(tzinfo=UTC).timestamp() if date else np.nan  # RFC 9110: it is GMT
     except (ValueError, OverflowError):
@@ -212,7 +212,8 @@ def packed_versions(
 def _packed_validators(etag: str, last_modified: str) -> bytes:
     """Packs validators. Header values come as octets in text and never contain a line end; one that is too long to be
     sent back is not kept."""
-    etag, last_modified = (value if len(value) <= _VALIDATOR else "" for value in (etag, last_modified))
+    etag = etag if len(etag) <= _VALIDATOR else ""
+    last_modified = last_modified if len(last_modified) <= _VALIDATOR else ""
     return f"{etag}\n{last_modified}\n".encode("latin-1", "replace")
 
 

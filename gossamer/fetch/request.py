@@ -1,14 +1,14 @@
 """`Request` and `Response` are one visit: what is asked of a server, and what came back."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from gossamer.columns import REQUISITE, Outcome
 
 
-@dataclass(slots=True)
-class Request:
+class Request(Struct, gc=False):
     """One page to fetch. `url` is in normal form."""
 
     key: int
@@ -61,8 +61,7 @@ class Large(Protocol):
     def pieces(self) -> Iterator[bytes]: ...
 
 
-@dataclass(slots=True)
-class Response:
+class Response(Struct, gc=False):
     """The response to a request. Bytes are those of the wire; only the final answer counts, no 1xx."""
 
     request: Request

@@ -1,10 +1,10 @@
 """This module caps new pages per host and per registrable domain: that contains traps and wildcard names."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from xxhash import xxh3_64_intdigest
 
 from gossamer.arrays import I64, U8, U32, AnyKeys, Bools, Indices
@@ -23,8 +23,7 @@ PAGES_PER_WEBSITE = 6  # a website's own limit
 NOBODY = 255  # as a generation: nobody vouches for this host
 
 
-@dataclass(frozen=True)
-class Homes:
+class Homes(Struct, frozen=True):
     """`Homes` are the hosts and domains of new pages."""
 
     hosts: AnyKeys  # sorted, unique

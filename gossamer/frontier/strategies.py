@@ -10,7 +10,6 @@ The crawl and the simulator run the same functions; the simulator compiles them 
 ways that it understands.
 """
 
-import difflib
 import importlib
 import os
 import sys
@@ -213,6 +212,8 @@ def strategy(name: str) -> Strategy:
         return ORDERS[name]
     if ":" in name:
         return _imported(name)
+    import difflib  # only for those who mistype
+
     near = difflib.get_close_matches(name, ORDERS, 1, 0.5)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(ORDERS)}"
     raise ConfigError(f'there is no order "{name}"; {hint}')

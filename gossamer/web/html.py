@@ -14,8 +14,9 @@ is a hint and one link among others: it hides nothing.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
+
+from msgspec import Struct
 
 from gossamer.web.charset import declared_charset, decode, encode
 from gossamer.web.charset import table as charset_table
@@ -70,8 +71,7 @@ _NOINDEX, _NOFOLLOW = frozenset(["noindex", "none"]), frozenset(["nofollow", "no
 _NO_WORDS: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
-class Document:
+class Document(Struct, gc=False):
     """The links, metadata and directives of a page."""
 
     charset: str
@@ -152,8 +152,7 @@ def parse_html(
     )
 
 
-@dataclass(slots=True)
-class _Frames:
+class _Frames(Struct):
     """Adds the links of documents in srcdoc attributes to those of their page."""
 
     read: Callable[[bytes, str, str, int], Tokens]

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
 from gossamer.web import coding
@@ -137,6 +136,8 @@ def retry_after_s(value: str, now: float) -> float | None:
         return float(value)
     if not value or len(value) > _LONGEST_DATE:
         return None
+    from email.utils import parsedate_to_datetime  # whoever meets no date need not wait for it
+
     try:
         moment = parsedate_to_datetime(value)
         # RFC 9110 section 5.6.7: dates are in GMT, also in the form of asctime, which has no zone.

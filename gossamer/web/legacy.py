@@ -8,8 +8,9 @@ so that nothing after it is garbled. Characters that Python reads otherwise are 
 import codecs
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 Step = Callable[[bytes, int], int]  # body, where an error begins -> where to go on
 
@@ -65,8 +66,7 @@ def table(codec: str) -> str:
     return "".join(known)
 
 
-@dataclass(frozen=True, slots=True)
-class _Mended:
+class _Mended(Struct, frozen=True):
     codec: str
     errors: str  # name of the error handler
     exchanged: dict[str, str]

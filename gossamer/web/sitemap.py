@@ -6,7 +6,8 @@ every step is linear in the file's size. (A strict parser rejects a good part of
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gossamer.web import charset, coding
 from gossamer.web.url import resolve
@@ -32,8 +33,7 @@ _ABSOLUTE = re.compile(r"https?:|/|www\.", re.I)
 _INVISIBLE = "\ufeff\u200b\u2060"
 
 
-@dataclass(slots=True)
-class Sitemap:
+class Sitemap(Struct):
     """The URLs of a file are normal forms, distinct, in order. They are of any host: the caller knows whom to trust."""
 
     kind: str = ""  # "urlset", "index", "rss", "atom", "text"; "" if it is none of these

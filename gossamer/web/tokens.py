@@ -3,9 +3,10 @@
 import html
 import re
 from collections.abc import Callable, ItemsView
-from dataclasses import dataclass, field
 from html.entities import html5
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 FOLLOW, NOFOLLOW = 1, 2
 REFERENCE_CHARS = 16_384  # no server takes a longer URL; data: URIs are often that long
@@ -33,8 +34,7 @@ class References(Protocol):
 Hrefs = dict[str, int] | References
 
 
-@dataclass(slots=True)
-class Tokens:
+class Tokens(Struct, gc=False):
     """`html.parse_html` makes a Document of these."""
 
     title: str = ""

@@ -40,7 +40,6 @@ _TAB_OR_NEWLINE = dict.fromkeys(map(ord, "\t\n\r"))
 _C0_OR_SPACE = "".join(map(chr, range(0x21)))
 _SLASHES = re.compile(r"[/\\]{2}")
 _AUTHORITY = re.compile(r"^(https?:[/\\]+(?:[^/\\?#]*@)?)([^/\\?#]*)", re.IGNORECASE)
-_RULE = re.compile(r"^(?!//)\S+", re.MULTILINE)  # of the public suffix list
 _PUNYCODE = re.compile(r"(?<![^.])xn--", re.IGNORECASE)
 
 _MEMO_NAME = 300  # no host name that can be looked up is longer
@@ -202,12 +201,15 @@ def host_part(origin: str) -> int:
 
 
 @lru_cache(maxsize=1)
-def _rules() -> dict[str, list[str]]:
-    """Returns the rules of the public suffix list by their last label, as they are written."""
-    found: dict[str, list[str]] = {}
-    for rule in _RULE.findall(Path(PSLFILE).read_text("utf-8")):
-        found.setdefault(rule.rpartition(".")[2], []).append(rule)
-    return found
+def _list() -> str:
+    return Path(PSLFILE).read_text("utf-8")
+
+
+def _rules(top: str) -> list[str]:
+    """Returns the rules of the public suffix list with this last label, as they are written. A crawl sees few of all
+    the labels there are, so nothing is made of the other rules."""
+    begins = (before.rpartition("\n")[2] for before in _list().split(f"{top}\n")[:-1]) if top else ()
+    return [begin + top for begin in begins if not begin or (begin.endswith(".") and not begin.startswith("//"))]
 
 
 @lru_cache(maxsize=2_048)
@@ -217,7 +219,7 @@ def _suffixes(top: str) -> PublicSuffixList:
         written = top.encode().decode("idna") if top.startswith("xn--") else top
     except UnicodeError:
         written = top
-    rules = _rules().get(written, ())
+    rules = _rules(written)
     # To write rules in ASCII takes most of the time, and nearly all are written so.
     return PublicSuffixList(rules, accept_encoded_idn=not all(map(str.isascii, rules)))
 

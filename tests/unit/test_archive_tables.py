@@ -77,6 +77,17 @@ def test_one_value_for_all_rows() -> None:
     assert [when.timestamp() for when in table.column("time").to_pylist()] == [1.5, 1.5]
 
 
+@pytest.mark.parametrize(
+    "kinds", [["page"] * 3, ["", "", ""], ["page", "part", "page"], [None] * 3, ["page", None, ""]]
+)
+def test_a_column_of_few_values_is_a_dictionary_of_these(kinds: list[str | None]) -> None:
+    values = {column.name: [0] * 3 for column in columns.LINKS.columns}
+    values |= {"target_url": kinds, "verdict": ["followed"] * 3, "kind": kinds}
+    found = arrow_table(columns.LINKS, values)
+    assert found["kind"].to_pylist() == found["target_url"].to_pylist() == kinds
+    assert sorted(found["kind"].chunk(0).dictionary.to_pylist()) == sorted(set(kinds) - {None})
+
+
 def test_no_rows_no_file() -> None:
     store = Memory()
     assert not write_table(store, columns.PAGES, "a0", 1, {name: [] for name in columns.PAGES.names})

@@ -61,6 +61,25 @@ def _imported(*words: object, among: tuple[str, ...] = _HEAVY) -> set[str]:
     return set(done.stdout.split())
 
 
+_ENDING = """
+import atexit, sys, threading
+from gossamer.cli.app import command
+atexit.register(print, "left")
+threading.Timer(0.1, print, ["waited"]).start()
+sys.argv[1:] = ["--version"]
+command()
+"""
+
+
+def test_a_command_ends_as_python_does_but_for_freeing_memory() -> None:
+    """Threads are waited for, what is registered for the end is called, and what was printed arrives."""
+    done = subprocess.run([sys.executable, "-c", _ENDING], cwd=ROOT, env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split()[-2:] == ["waited", "left"]
+    line = [sys.executable, "-m", "gossamer", "status", "/nowhere"]
+    assert subprocess.run(line, cwd=ROOT, env=environment(), capture_output=True).returncode == 1
+
+
 @pytest.fixture(scope="module")
 def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sample(tmp_path_factory.mktemp("commands") / "crawl")

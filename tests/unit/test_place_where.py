@@ -17,6 +17,7 @@ def test_well_known_addresses():
         "::ffff:8.8.8.8": "US",
     }
     assert countries(list(asked)).tolist() == list(asked.values())
+    assert countries(list(asked) * 2).tolist() == list(asked.values()) * 2
 
 
 @pytest.mark.parametrize(
