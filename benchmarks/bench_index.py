@@ -27,9 +27,11 @@ from gossamer.arrays import I64, Keys, Rows
 from gossamer.columns import HOST, NEVER, PAGE, Status
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.update import VISIT, CashUse, Links, RoundColumns, update
+from gossamer.frontier.caps import domain_key
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.frontier_file import KIND
 from gossamer.frontier.index_files import file_name
+from gossamer.frontier.index_pack import opened
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.run_file import Run, write_run
 from gossamer.frontier.sorted_runs import CHUNK_ROWS, Bounds
@@ -165,7 +167,8 @@ class Built:
     def _hosts(self, keys: Keys) -> None:
         rows = np.zeros(len(self.hosts), HOST.numpy)
         rows["host"], rows["known"] = np.unique(host_of_key(keys), return_counts=True)
-        rows["domain"] = rows["host"]
+        names = (url_of(host << 40).split("/")[2] for host in rows["host"].tolist())
+        rows["domain"] = np.fromiter(map(domain_key, names), np.uint32, len(rows))  # each host is its own domain
         rows["visited"] = rows["known"] * 0.15
         path = self.store.scratch("host")
         write_run(path, HOST, [rows], len(rows), dict.fromkeys(HOST.names, (0, 2**32 - 1)), len(rows))
@@ -176,13 +179,14 @@ class Built:
         for kind, names in changes.removed.items():
             for name in names:
                 self.files[kind].remove(name)
-                self.store.delete(name)
         for kind, names in changes.added.items():
             self.files.setdefault(kind, []).extend(names)
+        named = {name for names in self.files.values() for name in names}  # several kinds may name a pack
+        self.store.delete(*{name for names in changes.removed.values() for name in names} - named)
 
     def bytes_besides_text(self) -> int:
-        names = [name for kind, names in self.files.items() if "heap" not in kind for name in names]
-        return sum(self.store.local(name).stat().st_size for name in names)
+        names = [(kind, name) for kind, names in self.files.items() if "heap" not in kind for name in names]
+        return sum(len(opened(self.store.local(name), kind)[0]) for kind, name in names)
 
 
 def links_of(taken: Rows, known: Keys, built: Built) -> RoundColumns:
@@ -191,7 +195,7 @@ def links_of(taken: Rows, known: Keys, built: Built) -> RoundColumns:
     count = len(taken) * draws
     visits = np.zeros(len(taken), VISIT.numpy)
     visits["key"], visits["status"], visits["due_s"] = taken["key"], Status.FETCHED, NEVER
-    visits["policy"] = CashUse.SPEND
+    visits["cash_use"] = CashUse.SPEND
     where = rng.random(count)
     popular = rng.random(count) < 0.7
     where[popular] **= 6
@@ -218,6 +222,8 @@ class Measured:
     known: int
     update_s: list[float] = field(default_factory=list)
     flush_s: list[float] = field(default_factory=list)
+    update_cpu_s: list[float] = field(default_factory=list)
+    flush_cpu_s: list[float] = field(default_factory=list)
     generate_s: list[float] = field(default_factory=list)
     links: list[int] = field(default_factory=list)
     new: list[int] = field(default_factory=list)
@@ -284,12 +290,12 @@ class Crawl:
     def update_and_flush(self, number: int) -> None:
         result, index, clock = self.result, self._index, time.perf_counter
         columns = links_of(self._taken, self._sample, self._built)
-        start = clock()
+        start, cpu_start = clock(), time.process_time()
         done = update(
             index, self._frontier, self._ledger, columns, limits=LIMITS, strategy=self._order,
             now_s=NOW_S,
         )  # fmt: skip
-        updated = clock()
+        updated, cpu_updated = clock(), time.process_time()
         changes = index.flush(self._built.store, f"a0-{number:08d}")
         flushed = clock()
         kept = self._frontier.flush(self._built.store, f"a0-{number:08d}")
@@ -297,6 +303,8 @@ class Crawl:
             result.keep_s.append(clock() - flushed)
             result.kept_bytes = self._built.store.local(kept.added[KIND][0]).stat().st_size
         result.flush_s.append(clock() - updated)
+        result.update_cpu_s.append(cpu_updated - cpu_start)
+        result.flush_cpu_s.append(time.process_time() - cpu_updated)
         self._built.apply(changes | kept)
         index.release(changes)
         result.update_s.append(updated - start)
@@ -352,7 +360,7 @@ def main() -> None:
             shutil.rmtree(folder)
         print(results[-1].row(), flush=True)
         if options.verbose:
-            for name in ("update_s", "flush_s", "generate_s"):
+            for name in ("update_s", "flush_s", "update_cpu_s", "flush_cpu_s", "generate_s"):
                 print(f"    {name}", *(f"{value:.2f}" for value in getattr(results[-1], name)))
     found = summary(results)
     if options.sizes == parser.get_default("sizes"):
