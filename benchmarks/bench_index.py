@@ -251,13 +251,16 @@ class Measured:
         means = [float(np.mean(values)) for values in (self.update_s, self.flush_s, self.generate_s)]
         cpu = f"{np.mean(self.update_cpu_s):6.3f} {np.mean(self.flush_cpu_s):6.3f} {max(self.flush_cpu_s):7.3f}"
         return (
-            f"{self.known / MILLION:7.1f} {means[0]:9.3f} {means[1]:9.3f} {max(self.flush_s):9.3f} {cpu} {means[2]:9.3f}"
-            f" {self.restart_s:10.2f} {self.scan_s:7.2f} {self.open_s:7.2f} {self.bytes_per_url:9.1f}"
+            f"{self.known / MILLION:7.1f} {means[0]:9.3f} {means[1]:9.3f} {max(self.flush_s):9.3f} {cpu}"
+            f" {means[2]:9.3f} {self.restart_s:10.2f} {self.scan_s:7.2f} {self.open_s:7.2f} {self.bytes_per_url:9.1f}"
             f" {self.peak_mb:8.0f}"
         )
 
 
-HEAD = "known M  update s   flush s   (worst)    CPU  flush (worst) generate s (restart s) scan s  open s  byte/URL  peak MB"
+HEAD = (
+    "known M  update s   flush s   (worst)    CPU  flush (worst) generate s"
+    " (restart s) scan s  open s  byte/URL  peak MB"
+)
 
 
 class Crawl:
