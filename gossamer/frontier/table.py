@@ -20,7 +20,7 @@ from gossamer import columns
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Files, Store, sync
 from gossamer.arrays import AnyKeys, Bools, Rows
-from gossamer.errors import ArchiveError
+from gossamer.errors import ArchiveError, disk_full_guard
 from gossamer.frontier.index_files import Named, by_age, put, remove
 from gossamer.frontier.index_pack import Pack, age
 from gossamer.frontier.run_file import Run, write_merged, write_run, writing_merged
@@ -60,7 +60,8 @@ class Merge:
         for written in self._written:
             if written >= goal:
                 self._done = written
-                sync(self.path)  # now, or the last part would wait for the disk to take the whole file
+                with disk_full_guard(self.path):
+                    sync(self.path)  # now, or the last part would wait for the disk to take the whole file
                 return False
         return True
 
