@@ -39,6 +39,7 @@ from gossamer.frontier.sorted_runs import CHUNK_ROWS, Bounds
 from gossamer.frontier.strategies import strategy
 
 MILLION = 1_000_000
+BUSY = 1.5  # load average at which something else runs besides
 WIDTH = 10_000
 LINKS = 100  # per visited page
 NEW_SHARE = 0.08  # of the contributions: 10-20 % of the distinct targets
@@ -378,8 +379,9 @@ def main() -> None:
 
 
 def report(lines: list[str], found: dict[str, float]) -> str:
-    rows = "\n".join(lines)
-    return f"""`make bench-index` on {machine()}; load {os.getloadavg()[0]:.1f} at the end
+    rows, load = "\n".join(lines), os.getloadavg()[0]
+    doubt = " **The machine was busy with other work: only CPU says something.**" if load > BUSY else ""
+    return f"""`make bench-index` on {machine()}; load {load:.1f} at the end.{doubt}
 
 ```
 {rows}
