@@ -10,6 +10,7 @@ as part of that round's generate. The last line is JSON.
 import argparse
 import gc
 import json
+import os
 import shutil
 import tempfile
 import threading
@@ -27,15 +28,18 @@ from gossamer.arrays import I64, Keys, Rows
 from gossamer.columns import HOST, NEVER, PAGE, Status
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.update import VISIT, CashUse, Links, RoundColumns, update
+from gossamer.frontier.caps import domain_key
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.frontier_file import KIND
 from gossamer.frontier.index_files import file_name
+from gossamer.frontier.index_pack import opened
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.run_file import Run, write_run
 from gossamer.frontier.sorted_runs import CHUNK_ROWS, Bounds
 from gossamer.frontier.strategies import strategy
 
 MILLION = 1_000_000
+BUSY = 1.5  # load average at which something else runs besides
 WIDTH = 10_000
 LINKS = 100  # per visited page
 NEW_SHARE = 0.08  # of the contributions: 10-20 % of the distinct targets
@@ -165,7 +169,8 @@ class Built:
     def _hosts(self, keys: Keys) -> None:
         rows = np.zeros(len(self.hosts), HOST.numpy)
         rows["host"], rows["known"] = np.unique(host_of_key(keys), return_counts=True)
-        rows["domain"] = rows["host"]
+        names = (url_of(host << 40).split("/")[2] for host in rows["host"].tolist())
+        rows["domain"] = np.fromiter(map(domain_key, names), np.uint32, len(rows))  # each host is its own domain
         rows["visited"] = rows["known"] * 0.15
         path = self.store.scratch("host")
         write_run(path, HOST, [rows], len(rows), dict.fromkeys(HOST.names, (0, 2**32 - 1)), len(rows))
@@ -176,13 +181,14 @@ class Built:
         for kind, names in changes.removed.items():
             for name in names:
                 self.files[kind].remove(name)
-                self.store.delete(name)
         for kind, names in changes.added.items():
             self.files.setdefault(kind, []).extend(names)
+        named = {name for names in self.files.values() for name in names}  # several kinds may name a pack
+        self.store.delete(*{name for names in changes.removed.values() for name in names} - named)
 
     def bytes_besides_text(self) -> int:
-        names = [name for kind, names in self.files.items() if "heap" not in kind for name in names]
-        return sum(self.store.local(name).stat().st_size for name in names)
+        names = [(kind, name) for kind, names in self.files.items() if "heap" not in kind for name in names]
+        return sum(len(opened(self.store.local(name), kind)[0]) for kind, name in names)
 
 
 def links_of(taken: Rows, known: Keys, built: Built) -> RoundColumns:
@@ -191,7 +197,7 @@ def links_of(taken: Rows, known: Keys, built: Built) -> RoundColumns:
     count = len(taken) * draws
     visits = np.zeros(len(taken), VISIT.numpy)
     visits["key"], visits["status"], visits["due_s"] = taken["key"], Status.FETCHED, NEVER
-    visits["policy"] = CashUse.SPEND
+    visits["cash_use"] = CashUse.SPEND
     where = rng.random(count)
     popular = rng.random(count) < 0.7
     where[popular] **= 6
@@ -218,6 +224,8 @@ class Measured:
     known: int
     update_s: list[float] = field(default_factory=list)
     flush_s: list[float] = field(default_factory=list)
+    update_cpu_s: list[float] = field(default_factory=list)
+    flush_cpu_s: list[float] = field(default_factory=list)
     generate_s: list[float] = field(default_factory=list)
     links: list[int] = field(default_factory=list)
     new: list[int] = field(default_factory=list)
@@ -236,16 +244,24 @@ class Measured:
         """Update and flush: what a round costs, merges included."""
         return float(np.mean(self.update_s) + np.mean(self.flush_s))
 
+    @property
+    def round_cpu_s(self) -> float:
+        return float(np.mean(self.update_cpu_s) + np.mean(self.flush_cpu_s))
+
     def row(self) -> str:
         means = [float(np.mean(values)) for values in (self.update_s, self.flush_s, self.generate_s)]
+        cpu = f"{np.mean(self.update_cpu_s):6.3f} {np.mean(self.flush_cpu_s):6.3f} {max(self.flush_cpu_s):7.3f}"
         return (
-            f"{self.known / MILLION:7.1f} {means[0]:9.3f} {means[1]:9.3f} {max(self.flush_s):9.3f} {means[2]:9.3f}"
-            f" {self.restart_s:10.2f} {self.scan_s:7.2f} {self.open_s:7.2f} {self.bytes_per_url:9.1f}"
+            f"{self.known / MILLION:7.1f} {means[0]:9.3f} {means[1]:9.3f} {max(self.flush_s):9.3f} {cpu}"
+            f" {means[2]:9.3f} {self.restart_s:10.2f} {self.scan_s:7.2f} {self.open_s:7.2f} {self.bytes_per_url:9.1f}"
             f" {self.peak_mb:8.0f}"
         )
 
 
-HEAD = "known M  update s   flush s   (worst) generate s (restart s) scan s  open s  byte/URL  peak MB"
+HEAD = (
+    "known M  update s   flush s   (worst)    CPU  flush (worst) generate s"
+    " (restart s) scan s  open s  byte/URL  peak MB"
+)
 
 
 class Crawl:
@@ -284,12 +300,12 @@ class Crawl:
     def update_and_flush(self, number: int) -> None:
         result, index, clock = self.result, self._index, time.perf_counter
         columns = links_of(self._taken, self._sample, self._built)
-        start = clock()
+        start, cpu_start = clock(), time.process_time()
         done = update(
             index, self._frontier, self._ledger, columns, limits=LIMITS, strategy=self._order,
             now_s=NOW_S,
         )  # fmt: skip
-        updated = clock()
+        updated, cpu_updated = clock(), time.process_time()
         changes = index.flush(self._built.store, f"a0-{number:08d}")
         flushed = clock()
         kept = self._frontier.flush(self._built.store, f"a0-{number:08d}")
@@ -297,6 +313,8 @@ class Crawl:
             result.keep_s.append(clock() - flushed)
             result.kept_bytes = self._built.store.local(kept.added[KIND][0]).stat().st_size
         result.flush_s.append(clock() - updated)
+        result.update_cpu_s.append(cpu_updated - cpu_start)
+        result.flush_cpu_s.append(time.process_time() - cpu_updated)
         self._built.apply(changes | kept)
         index.release(changes)
         result.update_s.append(updated - start)
@@ -352,7 +370,7 @@ def main() -> None:
             shutil.rmtree(folder)
         print(results[-1].row(), flush=True)
         if options.verbose:
-            for name in ("update_s", "flush_s", "generate_s"):
+            for name in ("update_s", "flush_s", "update_cpu_s", "flush_cpu_s", "generate_s"):
                 print(f"    {name}", *(f"{value:.2f}" for value in getattr(results[-1], name)))
     found = summary(results)
     if options.sizes == parser.get_default("sizes"):
@@ -361,16 +379,17 @@ def main() -> None:
 
 
 def report(lines: list[str], found: dict[str, float]) -> str:
-    rows = "\n".join(lines)
-    return f"""`make bench-index` on {machine()}
+    rows, load = "\n".join(lines), os.getloadavg()[0]
+    doubt = " **The machine was busy with other work: only CPU says something.**" if load > BUSY else ""
+    return f"""`make bench-index` on {machine()}; load {load:.1f} at the end.{doubt}
 
 ```
 {rows}
 ```
 
-- One round of update and flush at 50 M known pages takes {found["update_ratio_50m_1m"]} times that at 1 M (update alone
-  {found["update_only_ratio_50m_1m"]} times), generate {found["generate_ratio_50m_1m"]} times; means over
-  20 rounds, merges and one restart included.
+- One round of update and flush at 50 M known pages takes {found["update_ratio_50m_1m"]} times that at 1 M by the clock
+  (update alone {found["update_only_ratio_50m_1m"]} times), {found["update_cpu_ratio_50m_1m"]} times by CPU, generate
+  {found["generate_ratio_50m_1m"]} times; means over 20 rounds, merges and one restart included.
 - After that restart, restoring the frontier and the first take of {WIDTH} pages take {found["restart_s"]} s at 50 M;
   reading the whole index instead takes {found["scan_s"]} s. The frontier's file has {found["kept_mb"]} MB;
   writing it takes {found["keep_s"]} s in one flush of {found["keep_every"]}, included above.
@@ -385,6 +404,7 @@ def summary(results: list[Measured]) -> dict[str, float]:
     return {
         f"update_ratio_{label}": round(last.round_s / first.round_s, 2),
         f"update_only_ratio_{label}": round(float(np.mean(last.update_s) / np.mean(first.update_s)), 2),
+        f"update_cpu_ratio_{label}": round(last.round_cpu_s / first.round_cpu_s, 2),
         f"generate_ratio_{label}": round(float(generate), 2),
         "update_s": round(last.round_s, 3),
         "generate_s": round(float(np.mean(last.generate_s)), 3),

@@ -46,8 +46,9 @@ def room_beside(changes: Changes, messages: int) -> int:
 
 def merge(store: Store, files: Files, config: Config, number: int, room: int = PUTS) -> Changes:
     """Merges what is worth it, into at most `room` files, unless it has waited for long; `files` are the chain's,
-    `number` is its round. Mostly there is nothing."""
-    changes, places = Changes(), Places()
+    `number` is its round. Mostly there is nothing. A commit that has too many files anyway (less than no room) may
+    have one more, or files of many kinds pile up."""
+    changes, places, room = Changes(), Places(), 1 if room < 0 else room
     if config.archive.merge_files < 2:
         return changes
     work = _Merger(store, config, number)

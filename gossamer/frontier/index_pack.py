@@ -48,6 +48,9 @@ class Part(Protocol):
     def write_delta(self, pack: "Pack") -> None:
         """Adds what changed since the last flush to the pack, if anything did."""
 
+    def go_on(self, store: Store, label: str, /) -> Changes:
+        """Goes on with a file that is written over several flushes, after any fold or delta of this one."""
+
 
 class Pack:
     """`Pack` is being written. It becomes a file of the archive by `close`, unless it is empty."""
@@ -109,6 +112,7 @@ def flush(parts: Sequence[Part], store: Store, label: str) -> Changes:
             changes |= part.fold(store, label)
         else:
             part.write_delta(pack)
+        changes |= part.go_on(store, label)
     return changes | pack.close()
 
 

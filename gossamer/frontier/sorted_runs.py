@@ -16,17 +16,26 @@ CHUNK_ROWS = 1 << 18
 STRETCH = 1024
 
 
+class Plane(NamedTuple):
+    """A plane has so many bytes of each value of a column, at a place in the file. A sparse plane has only those values
+    that are not zero: the numbers of their rows (4 bytes each), then the values."""
+
+    width: int
+    place: int
+    filled: int = -1  # how many values a sparse plane has; -1: the plane has all
+
+
 class Spec(NamedTuple):
-    """A file stores a column as `value - low`, in planes of so many bytes each at a place in the file."""
+    """A file stores a column as `value - low`, in planes."""
 
     name: str
     low: int
     high: int
-    planes: list[tuple[int, int]]
+    planes: list[Plane]
 
     @property
     def widths(self) -> list[int]:
-        return [width for width, _ in self.planes]
+        return [plane.width for plane in self.planes]
 
     def encode(self, values: npt.NDArray[Any]) -> list[Unsigned]:
         if not self.planes:

@@ -4,10 +4,13 @@ Newest wins, in this order: overlay, runs from newest to oldest, base. Every rou
 round's pack, as absolute values, so that replaying one twice, or on top of a later base, changes nothing. When the
 overlay exceeds its bound (or its log is too old) it is folded into a run, and its deltas are not needed any more. Runs
 are joined like the digits of a binary counter; when they hold a quarter of the base, they and the base become the new
-base.
+base. A large one is written over several flushes, so that none of them takes long; until it is whole no manifest names
+it, so that a crash costs nothing but the work.
 Copy-on-write maps are no alternative: with uniform keys one round touches nearly every page of the file.
 """
 
+import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -15,12 +18,12 @@ import numpy as np
 
 from gossamer import columns
 from gossamer.archive.manifest import Changes
-from gossamer.archive.store import Files, Store
+from gossamer.archive.store import Files, Store, sync
 from gossamer.arrays import AnyKeys, Bools, Rows
-from gossamer.errors import ArchiveError
+from gossamer.errors import ArchiveError, disk_full_guard
 from gossamer.frontier.index_files import Named, by_age, put, remove
 from gossamer.frontier.index_pack import Pack, age
-from gossamer.frontier.run_file import Run, write_merged, write_run
+from gossamer.frontier.run_file import Run, write_merged, write_run, writing_merged
 from gossamer.frontier.sorted_runs import (
     CHUNK_ROWS,
     Sorted,
@@ -37,6 +40,30 @@ from gossamer.frontier.sorted_runs import (
 
 MAX_DELTAS = 32  # rounds: more would make a restart slow, as each delta is read and merged
 BASE_SHARE = 4  # runs may hold 1/4 of the base: few rewrites, few bytes
+MERGE_ROWS = 1 << 22  # of a new base in one flush,
+MERGE_PACE = 8  # or so many times the rows of the round: it is whole before the runs hold half of the base
+
+
+class Merge:
+    """`Merge` writes what a base and its runs are together, a part at a time."""
+
+    def __init__(self, store: Store, kind: str, label: str, table: columns.Table, runs: list[Run], count: int) -> None:
+        self.runs, self.label = runs, label
+        self.path = store.scratch(f"index/{kind}-merge-{label}")
+        weakref.finalize(self, self.path.unlink, missing_ok=True)
+        self._done = 0
+        self._written = writing_merged(self.path, table, runs, count, count, min(CHUNK_ROWS, MERGE_ROWS))
+
+    def ends(self, rows: int) -> bool:
+        """Writes at least so many rows more, and returns whether that was all."""
+        goal = self._done + rows
+        for written in self._written:
+            if written >= goal:
+                self._done = written
+                with disk_full_guard(self.path):
+                    sync(self.path)  # now, or the last part would wait for the disk to take the whole file
+                return False
+        return True
 
 
 class Table:
@@ -53,6 +80,8 @@ class Table:
         self._unflushed: list[Sorted] = []
         self._deltas: list[str] = []
         self._retired: dict[str, Run] = {}
+        self._merge: Merge | None = None
+        self._recent = 0  # rows written since it went on
 
     @classmethod
     def open(cls, table: columns.Table, store: Files, files: Named, overlay_bytes: int) -> "Table":
@@ -111,6 +140,7 @@ class Table:
             self._unflushed.append(piece)
             self._push(piece)
             self.count += added
+            self._recent += len(rows)
 
     def scan(self, chunk_rows: int = CHUNK_ROWS) -> Iterator[Rows]:
         """Yields every row, by key. The table may change meanwhile: the scan sees it as it was at the start."""
@@ -154,10 +184,16 @@ class Table:
         """Turns the overlay into a file, together with those runs (and the base) that are not much longer."""
         changes = Changes()
         size = sum(len(piece.keys) for piece in self._overlay)
-        in_runs = sum(run.count for run in self._runs)
-        whole = self._base is None or BASE_SHARE * (in_runs + size) >= self._base.count
+        known = self._base.count if self._base else 0
+        runs = size + sum(run.count for run in self._runs)
+        is_due = BASE_SHARE * runs >= known
+        # Runs that hold half of the base wait no longer: its merge was interrupted again and again.
+        whole = is_due and (known + runs <= MERGE_ROWS or BASE_SHARE * runs >= 2 * known)
+        if whole:
+            self._merge = None
+        read = len(self._merge.runs) - 1 if self._merge else 0  # by a merge that goes on
         left = len(self._runs)
-        while left and (whole or self._runs[left - 1].count <= 1.5 * size):
+        while left > read and (whole or self._runs[left - 1].count <= 1.5 * size):
             left -= 1
             size += self._runs[left].count
         joined = self._runs[left:]
@@ -179,6 +215,22 @@ class Table:
         self._runs = self._runs[:left] if whole else [*self._runs[:left], run]
         self._base = run if whole else self._base
         self._deltas, self._overlay, self._unflushed = [], [], []
+        if is_due and not whole and self._base and not self._merge:
+            self._merge = Merge(store, kind, label, self.spec, [self._base, *self._runs], self.count)
+        return changes
+
+    def go_on(self, store: Store, label: str) -> Changes:
+        """Writes the next part of a new base, if one is being written. The last part puts it in place."""
+        changes, merge, recent = Changes(), self._merge, self._recent
+        self._merge, self._recent = None, 0  # a merge that fails is given up: the next fold begins another
+        if merge and (merge.label == label or not merge.ends(max(MERGE_ROWS, MERGE_PACE * recent))):
+            self._merge = merge
+        elif merge:
+            named = put(store, changes, self._kind("base"), label, lambda path: os.replace(merge.path, path))
+            remove(changes, self._kind("base"), [merge.runs[0].name])
+            remove(changes, self._kind("run"), [run.name for run in merge.runs[1:]])
+            self._retired.update({run.name: run for run in merge.runs})
+            self._base, self._runs = Run(*named, self.spec), self._runs[len(merge.runs) - 1 :]
         return changes
 
     def retain(self, store: Store, label: str, keep: Callable[[Rows], Bools]) -> Changes:
@@ -202,7 +254,7 @@ class Table:
         remove(changes, self._kind("run"), [run.name for run in self._runs])
         remove(changes, self._kind("delta"), self._deltas)
         self._retired.update({run.name: run for run in self._runs})
-        self._base, self._runs, self._deltas, self._overlay = base, [], [], []
+        self._base, self._runs, self._deltas, self._overlay, self._merge = base, [], [], [], None
         return changes
 
     def release(self, names: list[str]) -> None:

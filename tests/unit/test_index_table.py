@@ -1,3 +1,6 @@
+import errno
+import gc
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -6,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.archive.store import Memory
-from gossamer.columns import HOST, LATER, PAGE, VISITED
-from gossamer.errors import ArchiveError
+from gossamer.columns import HOST, LATER, NEVER, PAGE, VISITED
+from gossamer.errors import ArchiveError, OutOfSpace
+from gossamer.frontier import table as table_module
 from gossamer.frontier.index_pack import flush
 from gossamer.frontier.run_file import Run, write_merged, write_run
 from gossamer.frontier.sorted_runs import Sorted, count_union, merge_two, merged, search, search_many
@@ -67,6 +71,38 @@ def test_a_narrow_range_takes_few_bytes(tmp_path):
     rows["text"] = np.arange(1000) + 2**35
     written(tmp_path, rows)
     assert (tmp_path / "x.run").stat().st_size < 1000 * (8 + 2 + 2) + 2000
+
+
+def test_planes_that_are_nearly_all_zeros_are_sparse(tmp_path):
+    """Also in a file that is merged of them, and where rows of large values are so many that it does not pay."""
+    rng = np.random.default_rng(2)
+    rows = np.zeros(40_000, PAGE.numpy)
+    rows["key"] = np.arange(len(rows)) * 3
+    rows["cash"] = 7
+    rows["cash"][rng.random(len(rows)) < 0.02] = 2**60 + 5
+    rows["due_s"][rng.random(len(rows)) < 0.1] = NEVER
+    rows["tries"][-1] = 200
+    run = written(tmp_path, rows)
+    assert (tmp_path / "x.run").stat().st_size < len(rows) * (8 + 4 + 0.02 * 8 + 0.11 * 8) + 2_000
+    assert np.array_equal(run.between(0, len(rows)), rows)
+    assert np.array_equal(run.between(777, 779), rows[777:779])
+    picked = rng.integers(0, len(rows), 500)
+    assert np.array_equal(run.take(picked), rows[picked])
+    newer = rows[1000:30_000].copy()
+    newer["due_s"], newer["cash"] = np.arange(len(newer)), -(2**60)
+    newer["key"][::2] += 1
+    write_merged(tmp_path / "y.run", PAGE, [run, Sorted.of(newer)], 40_000 + 14_500, 1)
+    content = {int(row["key"]): row for part in (rows, newer) for row in part}
+    both = Run("y", tmp_path / "y.run", PAGE).between(0, 54_500)
+    assert np.array_equal(both, np.array([content[key] for key in sorted(content)]))
+
+
+def test_a_run_is_right_where_the_sample_was_not(tmp_path):
+    """Planes that were thought to be nearly all zeros, as the first rows are, may have values everywhere."""
+    rows = np.zeros(3_000, PAGE.numpy)
+    rows["key"], rows["hits"][20:] = np.arange(len(rows)), 2**30
+    write_run(tmp_path / "x.run", PAGE, [rows[:20], rows[20:]], len(rows), Sorted.of(rows).bounds(), 1)
+    assert np.array_equal(Run("x", tmp_path / "x.run", PAGE).between(0, len(rows)), rows)
 
 
 def test_host_rows_have_their_own_key(tmp_path):
@@ -185,18 +221,65 @@ class Model:
 STEP = st.one_of(st.dictionaries(st.integers(1, 120), ROW, max_size=30), st.sampled_from(["commit", "crash", "reopen"]))
 
 
-@settings(deadline=None, max_examples=40)
-@given(st.lists(STEP, max_size=40), st.sampled_from([0, 500, 1500, 10**9]))
-def test_a_table_is_a_dict_through_folds_and_crashes(steps, overlay_bytes):
-    model = Model(overlay_bytes)
-    for step in steps:
-        if isinstance(step, dict):
-            model.write(step)
-        elif step == "reopen":
-            model.reopen()
-        else:
-            model.flush(step == "commit")
-        model.check()
+@settings(deadline=None, max_examples=80)
+@given(st.lists(STEP, max_size=40), st.sampled_from([0, 500, 1500, 10**9]), st.sampled_from([2, 20, 10**6]))
+def test_a_table_is_a_dict_through_folds_and_crashes(steps, overlay_bytes, merge_rows):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_module, "MERGE_ROWS", merge_rows)
+        patch.setattr(table_module, "MERGE_PACE", 0)
+        model = Model(overlay_bytes)
+        for step in steps:
+            if isinstance(step, dict):
+                model.write(step)
+            elif step == "reopen":
+                model.reopen()
+            else:
+                model.flush(step == "commit")
+            model.check()
+
+
+def test_a_large_base_is_written_over_several_commits(monkeypatch):
+    """Meanwhile runs are folded and joined beside it; no commit writes more of it than it may."""
+    monkeypatch.setattr(table_module, "MERGE_ROWS", 100)
+    monkeypatch.setattr(table_module, "MERGE_PACE", 2)
+    model = Model(0)  # each commit folds
+    rng = np.random.default_rng(4)
+    model.write(dict.fromkeys(range(1, 2000), (1, 2, 3, 4)))
+    model.flush(True)
+    bases, merging = set(model.files["index.page.base"]), 0
+    for number in range(120):
+        model.write(dict.fromkeys(rng.integers(1, 3000, 40).tolist(), (number, 2, 3, 4)))
+        before = model.table._merge
+        model.flush(True)
+        bases |= set(model.files["index.page.base"])
+        merging += before is not None and model.table._merge is before
+        assert sum(map(len, model.files.values())) <= 12
+        assert 2 * sum(run.count for run in model.table._runs) <= model.table._base.count + 80
+    model.check()
+    assert len(bases) >= 3
+    assert merging >= 10 * len(bases)
+
+
+def test_a_merge_that_fails_leaves_the_table_as_it_was(monkeypatch):
+    """What it had written goes away, as it does when the table is closed, or a whole fold overtakes it."""
+    monkeypatch.setattr(table_module, "MERGE_ROWS", 100)
+    monkeypatch.setattr(table_module, "MERGE_PACE", 0)
+    model = Model(0)
+    model.write(dict.fromkeys(range(1, 2000), (1, 2, 3, 4)))
+    model.flush(True)
+    model.write(dict.fromkeys(range(1, 600), (5, 2, 3, 4)))
+    model.flush(True)
+    model.flush(True)
+    path = model.table._merge.path
+    assert path.exists()
+    monkeypatch.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    with pytest.raises(OutOfSpace):
+        model.table.go_on(model.store, "a0-00000099")
+    monkeypatch.undo()
+    assert model.table._merge is None
+    model.check()
+    gc.collect()
+    assert not path.exists()
 
 
 def test_files_stay_few_and_small():
