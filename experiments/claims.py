@@ -52,10 +52,11 @@ def _larger_sites() -> Claim:
     text = "larger-sites-first is better than opic"
     rows = [find(f"lab/order-{graph}", "Statements of Castillo 2004", statement=text) for graph in graphs]
     ours = "; ".join(
-        f"{graph} {row['difference']:+.4f} ({row['sets']})" for graph, row in zip(graphs, rows, strict=True)
+        f"{graph} {row['difference']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]"
+        for graph, row in zip(graphs, rows, strict=True)
     )
     holds = f"on {sum(row['here'] == 'holds' for row in rows)} of {len(rows)}"
-    return "Castillo: larger-sites-first is better than OPIC", "+.0040", ours, "-", holds, "5 sets of starts"
+    return "Castillo: larger-sites-first is better than OPIC", "+.0040", ours, "-", holds, "30 sets of starts"
 
 
 def _under_conditions(starts: str) -> Claim:
