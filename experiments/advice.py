@@ -64,7 +64,7 @@ def _of_speed() -> list[tuple[str, str, str, str]]:
     robots = {row["robots"]: row["hours"] for row in record("lab/robots-cnr-2000-nat")[""]}
     batch = {(row["link"], row["burst"]): row["hours"] for row in record("lab/batch-cnr-2000-nat")[""]}
     saved = {link: 1 - batch[link, 100] / batch[link, 1] for link in ("large", "small")}
-    agents = find("agents/agents-scaling", agents=4)
+    agents, cpu = find("agents/agents-scaling", agents=4), find("agents/cpu-slices-agents", nodes=4)
     firewall = find("agents/agents-modes", mode="firewall", agents=8)
     return [
         (
@@ -82,8 +82,9 @@ def _of_speed() -> list[tuple[str, str, str, str]]:
         (
             "more pages a second",
             "`--agents 4`",
-            f"{agents['factor']:.2f} times as many, where latency is the limit",
-            "a test web, one run",
+            f"{cpu['factor']:.2f} [{cpu['low']:.2f}, {cpu['high']:.2f}] times as many with equal slices of CPU, "
+            f"{agents['factor']:.2f} (one run) where latency is the limit",
+            "a test web",
         ),
         (
             "all pages, with several agents",
