@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.harness import STATEMENTS_SHOWN, Block, Results, Row, columns, publish, statement
-from experiments.paired import STARTS, interval, p_value
+from experiments.harness import STATEMENTS_SHOWN, Block, Results, Row, columns, p_value, publish, statement
+from experiments.paired import STARTS, interval
 from gossamer.arrays import F64, I32
 from gossamer.frontier.strategies import strategy
 from gossamer.sim import measures

@@ -202,6 +202,7 @@ CLAIMS_SHOWN = {
     "difference": "difference",
     "low": "from",
     "high": "to",
+    "p": "p",
     "paper": "Castillo's",
 }
 
@@ -221,11 +222,12 @@ def _row(claim: Claim, differences: F64, paper: Mapping[str, float]) -> dict[str
     low, high = _interval(differences)
     return {
         "statement": f"{claim.better} is better than {claim.worse}",
-        "here": _verdict(differences),
+        "here": _verdict(differences, low, high),
         "sets": f"{wins} of {count}",
         "difference": float(differences.mean()),
         "low": low,
         "high": high,
+        "p": f"{p_value(differences):.0e}",
         "paper": theirs,
     }
 
@@ -246,7 +248,17 @@ def reach(deviation: float, count: int) -> float:
     return float(student.ppf(0.975, count - 1)) * deviation / math.sqrt(count)
 
 
-def _verdict(differences: F64) -> str:
+def p_value(differences: F64) -> float:
+    """Returns that of Wilcoxon's signed-rank test, two-sided; 1 if there is no difference at all."""
+    from scipy.stats import wilcoxon
+
+    return float(wilcoxon(differences).pvalue) if differences.any() else 1.0
+
+
+def _verdict(differences: F64, low: float | None, high: float | None) -> str:
+    """Of one set of starts nothing is known for sure."""
     if not differences.any():
         return "no difference"
-    return "holds" if (differences > 0).all() else "does not hold" if (differences <= 0).all() else "is open"
+    if low is None or high is None:
+        return "is open"
+    return "holds" if low > 0 else "does not hold" if high <= 0 else "is open"

@@ -22,10 +22,12 @@ from experiments.harness import (
     Results,
     add_graph,
     add_orders,
+    add_pages,
     add_starts,
     check,
     columns,
     publish,
+    reach,
 )
 from gossamer.arrays import F64, I32
 from gossamer.frontier.strategies import ORDERS, Strategy, strategy
@@ -57,12 +59,14 @@ CLAIMS = (
     Claim("larger-sites-first", "opic"),
     Claim("opic", "breadth-first"),
     Claim("opic", "batch-pagerank"),
+    Claim("opic", "partial-pagerank"),
     Claim("breadth-first", "batch-pagerank"),
     Claim("batch-pagerank", "partial-pagerank"),
     Claim("partial-pagerank", "backlink-count"),
     Claim("random", "backlink-count"),
     Claim("random", "partial-pagerank"),
     Claim("historical-pagerank-zero", "opic"),
+    Claim("historical-pagerank-parent", "opic"),
     Claim("historical-pagerank-random", "historical-pagerank-zero"),
     Claim("historical-pagerank-parent", "historical-pagerank-random"),
     Claim("historical-pagerank-omniscient", "omniscient"),
@@ -78,8 +82,9 @@ SHOWN = columns(
 def options(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     add_orders(parser, "all")
+    add_pages(parser)
     add_starts(parser)
-    parser.add_argument("--repeat", type=positive, default=5, metavar="N", help="sets of them (default: 5)")
+    parser.add_argument("--repeat", type=positive, default=30, metavar="N", help="sets of them (default: 30)")
     parser.add_argument("--rescore", type=natural, default=0, metavar="K", help="default: a 35th of the pages")
     parser.add_argument("--earlier", type=Path, metavar="DIR", help="an earlier crawl of the same web")
     parser.add_argument(
@@ -118,6 +123,8 @@ class Experiment:
     def __init__(self, graph: Graph, arguments: argparse.Namespace) -> None:
         self.graph = graph
         self._arguments = arguments
+        self.pages = min(arguments.pages or graph.pages, graph.pages)
+        self.name = f"{graph.name}{'-first' * (self.pages < graph.pages)}"
         self.rank = pagerank(graph.sources(), graph.indices, graph.pages)
         random = [np.random.default_rng((arguments.seed, number)) for number in range(arguments.repeat)]
         count = min(arguments.starts, graph.pages)
@@ -141,11 +148,11 @@ class Experiment:
             seed = self._arguments.seed + number
             if self._arguments.start_old and case.order.score and case.order.score.source == "history":
                 starts = np.argsort(-np.nan_to_num(history), kind="stable")[: len(starts)].astype(np.int32)
-            known = Knowledge(self.rank, history, every=self._arguments.rescore)
-            order = simulate(case.graph, case.order, starts, Conditions(seed=seed), known).order
+            known = Knowledge(self.rank, history, every=self._every)
+            order = simulate(case.graph, case.order, starts, Conditions(seed=seed), known, self.pages).order
             curve = measures.cumulative(order, self.rank)
             averages.append(measures.average(curve))
-            at_10.append(measures.at(curve, self.graph.pages // 10))
+            at_10.append(measures.at(curve, self.pages // 10))
             taus.append(measures.tau(order, self.rank, seed))
             curves.append(curve)
         return Found(case, np.array(averages), np.array(at_10), np.array(taus), curves[0])
@@ -156,23 +163,25 @@ class Experiment:
         shown = ("", "its own", self._arguments.hosts or RULES[0])
         averages = {each.case.order.name: each.averages for each in found if each.case.hosts in shown}
         claims = check(CLAIMS, averages, {name: average for name, (average, _) in PAPER.items()})
-        graph = self.graph
-        every = self._arguments.rescore or max(1, graph.pages // RECOMPUTATIONS)
+        graph, every = self.graph, self._every
+        part = f", of which the first {self.pages:,} are crawled" if self.pages < graph.pages else ""
         notes = [
-            f"{graph.name}: {graph.pages:,} pages, {graph.links:,} links, {graph.rule}.",
+            f"{graph.name}: {graph.pages:,} pages, {graph.links:,} links, {graph.rule}{part}.",
             "One connection, no delay. Average: of the cumulative PageRank over the crawl; at 10 %: after a tenth of "
             "the pages; tau: Kendall's, of the order of the crawl against that by PageRank.",
             f"Strategies that compute PageRank or authority do so every {every:,} pages; a crawl does with "
             f"--set crawl.rescore={every}.",
-            f"Average over {len(self._starts)} sets of {len(self._starts[0])} random start pages; ± is half the range.",
+            f"Average over {len(self._starts)} sets of {len(self._starts[0])} random start pages; ± is the 95 % "
+            "interval of the mean (Student's).",
+            "From, to: the same of the difference; p: Wilcoxon's signed-rank test, two-sided, each row for itself.",
             "An average is taken over the pages that links lead to from the starts, of the PageRank of all pages.",
             self._snapshot_note(),
             "Compared with Castillo 2004, Table 4.1, .cl and .gr, 2.5 to 3.5 million pages.",
-            f"The ideal order has an average of {measures.average(measures.ideal(self.rank)):.4f}.",
+            f"The ideal order has an average of {measures.average(measures.ideal(self.rank)[: self.pages]):.4f}.",
         ]
         return Results(
-            f"order-{graph.name}",
-            f"Orders on {graph.name}",
+            f"order-{self.name}",
+            f"Orders on {graph.name}{part}",
             rows,
             SHOWN,
             notes,
@@ -180,6 +189,10 @@ class Experiment:
             [Block("Statements of Castillo 2004", claims, CLAIMS_SHOWN)] if claims else [],
             [point for each in ranked for point in _points(graph.name, each)],
         )
+
+    @property
+    def _every(self) -> int:
+        return self._arguments.rescore or max(1, self.pages // RECOMPUTATIONS)
 
     def _snapshot_note(self) -> str:
         if self._arguments.earlier:
@@ -200,7 +213,7 @@ class Experiment:
             "strategy": name,
             "hosts": each.case.hosts,
             "average": float(each.averages.mean()),
-            "spread": float(np.ptp(each.averages) / 2),
+            "spread": reach(float(each.averages.std(ddof=1)), len(each.averages)) if len(each.averages) > 1 else None,
             "at_10_percent": float(each.at_10.mean()),
             "tau": None if np.isnan(each.taus).any() else float(each.taus.mean()),
             "paper_average": paper_average,
@@ -218,12 +231,12 @@ class Experiment:
         return figures
 
     def _figure(self, suffix: str, title: str, found: Sequence[Found]) -> Figure:
-        ideal = measures.ideal(self.rank)
+        ideal = measures.ideal(self.rank)[: self.pages]
         curves = [Curve("ideal", np.arange(1, len(ideal) + 1) / len(ideal), ideal, dashed=True, color="black")]
         for each in found:
             label = each.case.order.name + (f" ({each.case.hosts})" if each.case.hosts not in ("", "its own") else "")
-            curves.append(Curve(label, np.arange(1, len(each.curve) + 1) / self.graph.pages, each.curve))
-        return Figure(f"order-{self.graph.name}{suffix}", title, "part of the pages", "part of their PageRank", curves)
+            curves.append(Curve(label, np.arange(1, len(each.curve) + 1) / self.pages, each.curve))
+        return Figure(f"order-{self.name}{suffix}", title, "part of the pages", "part of their PageRank", curves)
 
 
 def _points(graph: str, each: Found) -> list[dict[str, Any]]:

@@ -6,6 +6,8 @@ python -m experiments.pages --graphs DIR     the public graphs of docs/lab.md: f
 python -m experiments.pages --graphs DIR --only parity    the same of one experiment, or of several: --only again
 python -m experiments.pages --tables         runs nothing: tables, and figures that show what tables say, from the JSON
 python -m experiments.pages --record         notes that all figures are those of their data (docs/figures.json)
+
+A suite that was stopped goes on with the experiment that it was at, as long as the code is the same.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,7 +45,7 @@ OUT = DOCS / "lab"
 ELSEWHERE = {
     name: DOCS / name for name in ("agents", "refresh", "green", "cloud", "scale")
 }  # experiments with a page of their own
-LATENCY = "cloud-latency"  # not on record yet
+LATENCY = "cloud-latency"
 RECORD = DOCS / "figures.json"
 # Figures whose data has another name than theirs.
 DATA = {
@@ -68,6 +71,7 @@ DATA = {
     "jobs-scale": "jobs",
 }
 CACHE = ROOT / ".cache"
+PROGRESS = CACHE / "lab-done.json"  # commands that were done by this code, since a suite last came to its end
 REAL = ("fixed", "adaptive", "index", "green-index")
 PUBLIC = ("cnr-2000-nat", "debian-docs", "cs-stanford")
 MADE = ("synthetic", "corpus", "corpus")  # what stands for them in a bare clone
@@ -84,7 +88,9 @@ def experiments(folder: Path, names: tuple[str, str, str] = PUBLIC) -> list[list
 
     large, docs, small = names
     return [
-        *(["order", *graph(name)] for name in dict.fromkeys(names)),
+        *(["order", *graph(name)] for name in dict.fromkeys((docs, small))),
+        ["order", *graph(large), "--repeat=5"],  # a set takes two minutes of a core, so few of whole crawls,
+        *([["order", *graph(large), "--pages=32000"]] if names == PUBLIC else []),  # and thirty of their first tenth
         ["robots", *graph(large)],
         ["batch", *graph(large)],
         ["realcrawl"],
@@ -115,14 +121,32 @@ def make_graphs(folder: Path) -> tuple[str, str, str]:
     return MADE
 
 
-def run(commands: list[list[str]], place: Callable[[str], Path]) -> None:
-    """Runs all of them, or ends with the first that fails. What does not hold is a result, and goes to the page."""
+def run(commands: list[list[str]], place: Callable[[str], Path], progress: Path = PROGRESS) -> None:
+    """Runs all of them, or ends with the first that fails. What does not hold is a result, and goes to the page. What
+    the same code had done when it was stopped is not done again."""
+    source, began_s = code(), time.monotonic()
+    found = json.loads(progress.read_text()) if progress.exists() else {}
+    done: list[list[str]] = found.get(source, [])
     for number, arguments in enumerate(commands, 1):
-        print(f"[{number} of {len(commands)}] gossamer lab", *arguments, flush=True)
-        out = place(arguments[0])
-        code = subprocess.call([sys.executable, "-m", "experiments", *arguments, "--out", str(out)], cwd=ROOT)
-        if code and not (code == 1 and arguments[0] in JUDGES):
-            raise SystemExit(f"gossamer lab {' '.join(arguments)} ended with {code}")
+        line = [*arguments, "--out", str(place(arguments[0]))]
+        at = f"[{number} of {len(commands)}, {(time.monotonic() - began_s) / 60:.0f} min]"
+        print(at, "done before:" if line in done else "gossamer lab", *arguments, flush=True)
+        if line in done:
+            continue
+        ended = subprocess.call([sys.executable, "-m", "experiments", *line], cwd=ROOT)
+        if ended and not (ended == 1 and arguments[0] in JUDGES):
+            raise SystemExit(f"gossamer lab {' '.join(arguments)} ended with {ended}")
+        done.append(line)
+        progress.parent.mkdir(parents=True, exist_ok=True)
+        progress.write_text(json.dumps({source: done}))
+    left = [line for line in done if line[:-2] not in commands]  # whoever asks for these again wants them made anew
+    progress.write_text(json.dumps({source: left}))
+
+
+def code() -> str:
+    """Returns a digest of all that experiments run."""
+    sources = sorted([*(ROOT / "gossamer").rglob("*.py"), *(ROOT / "experiments").glob("*.py")])
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
 
 
 def on_pages(experiment: str) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.harness import Block, Results, Row, columns, publish
+from experiments.harness import Block, Results, Row, columns, p_value, publish
 from gossamer.arrays import F64, I32, I64
 from gossamer.arrays import Rows as Columns
 from gossamer.frontier.strategies import ORDERS, Strategy
@@ -134,13 +134,6 @@ def interval(differences: F64, seed: int = 0) -> tuple[float, float]:
     drawn = random.integers(0, len(differences), (RESAMPLES, len(differences)))
     low, high = np.quantile(differences[drawn].mean(axis=1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
-
-
-def p_value(differences: F64) -> float:
-    """Returns that of Wilcoxon's signed-rank test, two-sided; 1 if there is no difference at all."""
-    from scipy.stats import wilcoxon
-
-    return float(wilcoxon(differences).pvalue) if differences.any() else 1.0
 
 
 def row(each: Compared, name: str) -> dict[str, Any]:

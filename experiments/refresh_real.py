@@ -1,21 +1,23 @@
 """This experiment measures how fresh real crawls keep their archives, by refresh policy, with days in seconds.
 
-Every policy crawls the same changing test web anew, may make so many visits a day, and runs for so many days. The web's
-time and the crawler's clock go equally fast. The web then says which of the stored versions were current at any time.
+Every policy crawls the same changing test webs anew, may make so many visits a day, and runs for so many days. The
+web's time and the crawler's clock go equally fast. The web then says which stored versions were current at any time.
 """
 
 import argparse
+import os
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.harness import Results, Row, columns, publish
+from experiments.harness import Results, Row, columns, publish, reach
 from gossamer.api import Crawl
 from gossamer.arrays import F64
 from gossamer.carbon.energy import carbon_g
@@ -37,9 +39,11 @@ _TIMES = 200  # at which freshness is asked for
 _PARTS = 8
 PACED = 0.9  # fixed intervals are so much shorter than the budget allows: it sets the pace, of all policies alike
 SHOWN = columns(
-    "policy | requests | days | unchanged: found unchanged | freshness | ratio: of fixed | energy_kj: kJ | "
-    "carbon_g: g CO2 | log_carbon_g: by the server's log | again_g: of refreshes | budget_g: budget"
+    "policy | requests | days | per_day: revisits a day | apart: ± | unchanged: found unchanged | freshness | "
+    "ratio: of fixed | low: from | high: to | energy_kj: kJ | carbon_g: g CO2 | log_carbon_g: by the server's log | "
+    "again_g: of refreshes | budget_g: budget"
 )
+Crawled = tuple[dict[str, Any], F64, F64]  # the row of a crawl; times, and freshness then
 
 
 class FastClock:
@@ -121,27 +125,28 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--days", type=float, default=Setting.days, help=f"in its own time (default: {Setting.days:g})")
     parser.add_argument("--visits", type=float, default=Setting.visits_per_page, metavar="N",
                         help=f"per page and day (default: {Setting.visits_per_page:g})")  # fmt: skip
+    parser.add_argument("--repeat", type=positive, default=5, metavar="N", help="webs, one by one (default: 5)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     setting = Setting(
         pages=arguments.pages, days=arguments.days, visits_per_page=arguments.visits, seed=arguments.seed + 1
     )
-    publish(measure(setting, arguments.policy or POLICIES), arguments.out, arguments.json)
+    publish(measure(setting, arguments.policy or POLICIES, arguments.repeat), arguments.out, arguments.json)
     return 0
 
 
-def measure(setting: Setting, policies: Sequence[str]) -> Results:
-    plain = [policy for policy in policies if not policy.startswith("green")]
-    green = [policy for policy in policies if policy.startswith("green")]
-    found = _crawl_all(setting, plain, 0.0)
-    spent = [row["again_g"] / row["days"] for row, _, _ in found] or [SPENT_G_PER_DAY]
-    found += _crawl_all(setting, green, setting.carbon * float(np.mean(spent)))
-    rows = [row for row, _, _ in found]
-    curves = [Curve(row["policy"], times_s / DAY_S, freshness) for row, times_s, freshness in found]
-    fixed = next((row["freshness"] for row in rows if row["policy"] == "fixed"), None)
-    for row in rows:
-        row["ratio"] = row["freshness"] / fixed if fixed else None
+def measure(setting: Setting, policies: Sequence[str], repeat: int = 1) -> Results:
+    load = [os.getloadavg()[0]]
+    by_web: list[list[Crawled]] = []
+    for number in range(repeat):
+        by_web.append(_on_one_web(replace(setting, seed=setting.seed + number), policies))
+        load.append(os.getloadavg()[0])
+    rows, curves = [], []
+    for crawls in zip(*by_web, strict=True):  # of one policy
+        rows.append(_row([row for row, _, _ in crawls]))
+        times_s, freshness = (np.mean([crawl[part] for crawl in crawls], axis=0) for part in (1, 2))
+        curves.append(Curve(rows[-1]["policy"], times_s / DAY_S, freshness))
     return Results(
         "refresh-real",
         f"Freshness of the archive, {setting.pages:,} pages, {setting.visits_per_page:g} visits per page and day",
@@ -150,7 +155,10 @@ def measure(setting: Setting, policies: Sequence[str]) -> Results:
         notes=[
             "freshness: share of pages whose stored version is current, mean over the second half of the time",
             f"{setting.changing:.0%} of the pages change, {setting.changes_per_day:g} times a day on average",
-            f"{setting.days:g} days and more, {setting.speed:,.0f} times as fast as real ones",
+            f"{setting.days:g} days and more, {setting.speed:,.0f} times as fast as real ones; means of {repeat} webs",
+            "revisits a day, ±: half the range over the webs; from, to: 95 % interval (Student's) of the mean part of "
+            "what fixed intervals keep fresh of the same web",
+            f"load of the machine, {os.cpu_count()} cores: {min(load):.1f} to {max(load):.1f}",
             f"green policies may spend {setting.carbon:.0%} of the carbon that the others spend a day on refreshes",
         ],
         figures=[figure(curves)],
@@ -158,13 +166,41 @@ def measure(setting: Setting, policies: Sequence[str]) -> Results:
     )
 
 
-def _crawl_all(setting: Setting, policies: Sequence[str], g_per_day: float) -> list[tuple[dict[str, Any], F64, F64]]:
+def _on_one_web(setting: Setting, policies: Sequence[str]) -> list[Crawled]:
+    plain = [policy for policy in policies if not policy.startswith("green")]
+    green = [policy for policy in policies if policy.startswith("green")]
+    found = _crawl_all(setting, plain, 0.0)
+    spent = [row["again_g"] / row["days"] for row, _, _ in found] or [SPENT_G_PER_DAY]
+    found += _crawl_all(setting, green, setting.carbon * float(np.mean(spent)))
+    fixed = next((row["freshness"] for row, _, _ in found if row["policy"] == "fixed"), None)
+    for row, _, _ in found:
+        row["per_day"] = (row["requests"] - setting.pages) / row["days"]
+        row["ratio"] = row["freshness"] / fixed if fixed else None
+        print(f"web {setting.seed}, {row['policy']}: {row['freshness']:.4f} fresh", file=sys.stderr, flush=True)
+    return found
+
+
+def _row(crawls: Sequence[Row]) -> Row:
+    """Returns the means of one policy's crawls."""
+    means: dict[str, Any] = {
+        key: value if value is None or isinstance(value, str) else float(np.mean([each[key] for each in crawls]))
+        for key, value in crawls[0].items()
+    }
+    means["apart"] = float(np.ptp([each["per_day"] for each in crawls]) / 2)
+    means["low"] = means["high"] = None
+    if means["ratio"] and len(crawls) > 1:
+        either_side = reach(float(np.std([each["ratio"] for each in crawls], ddof=1)), len(crawls))
+        means["low"], means["high"] = means["ratio"] - either_side, means["ratio"] + either_side
+    return means
+
+
+def _crawl_all(setting: Setting, policies: Sequence[str], g_per_day: float) -> list[Crawled]:
     """All at once: they mostly wait, and a busy machine is busy for all of them."""
     with ThreadPoolExecutor(max(1, len(policies))) as pool:
         return list(pool.map(lambda policy: crawled(setting, policy, g_per_day), policies))
 
 
-def crawled(setting: Setting, policy: str, g_per_day: float) -> tuple[dict[str, Any], F64, F64]:
+def crawled(setting: Setting, policy: str, g_per_day: float) -> Crawled:
     """One crawl: its row, and freshness over time."""
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as scratch:
         log_path = Path(scratch) / "log"

@@ -112,7 +112,7 @@ class AgentState(Strict, frozen=True):
     received: dict[str, dict[str, int]] = {}  # and which the other sites reported
     early: list[tuple[int, int, int, int]] = []  # links to pages whose URLs are yet to come: key, hits, depth, hops
     crossed: dict[str, dict[str, int]] = {}  # by site: what was sent there
-    round_trips: dict[str, dict[str, float]] = {}  # by site and country, or block of addresses: seconds
+    round_trips: dict[str, dict[str, float]] = {}  # by site and place: seconds (placement/network.py)
 
 
 def encoded(value: Any) -> bytes:

@@ -35,6 +35,7 @@ class Site:
     cpu_per_hour: Annotated[
         float, key("price of an hour of one of its cores; it counts beside egress_per_gb", least=0)
     ] = 0.0
+    wait_per_hour: Annotated[float, key("price of an hour in which it waits for a page, or for a link", least=0)] = 0.0
     latitude: Annotated[float, key("where it is, in degrees, for partitioners by distance", least=-90)] = NOWHERE
     longitude: Annotated[float, key("the same", least=-180)] = NOWHERE
     gone: Annotated[bool, key("it is switched off for good: nobody speaks with it, its archive is still read")] = False

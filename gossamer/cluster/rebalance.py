@@ -21,8 +21,8 @@ from gossamer.cluster.sites import Sites
 from gossamer.errors import ConfigError, GossamerError, SiteError, StoreError
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.incidence import incidence
-from gossamer.placement.network import RoundTrips
-from gossamer.placement.partitioners import DISTANCE, distance_tolls, kilometres_to, priced, work_tolls
+from gossamer.placement.network import TELLING_BYTES, RoundTrips
+from gossamer.placement.partitioners import kilometres_to, page_tolls, priced
 from gossamer.placement.rebalance import Moves, moves
 from gossamer.placement.ring import Ring
 from gossamer.sharing.placing import KIND
@@ -34,8 +34,11 @@ _PAGES = "SELECT host, count(*) AS pages FROM pages GROUP BY host ORDER BY host"
 _LINKS = """SELECT source.host AS source, target.host AS target, count(*) AS links
     FROM links JOIN pages source ON source.key = links.source JOIN pages target ON target.key = links.target
     WHERE links.verdict IN ('followed', 'later') AND source.host <> target.host GROUP BY ALL"""
-_FAR = """SELECT host, any_value(country) AS country, median(connect_s) FILTER (connect_s > 0) AS connect_s
+_FAR = f"""SELECT host, any_value(country) AS country, median(connect_s) FILTER (connect_s > 0) AS connect_s,
+    median(1e6 * (elapsed_s - response_s) / wire_bytes) FILTER (connect_s = 0 AND wire_bytes >= {TELLING_BYTES}) AS mb_s
     FROM visits WHERE country <> '' GROUP BY host"""
+_NOWHERE = ("", None, None)
+Far = Mapping[str, tuple[str, float | None, float | None]]  # by host: as _FAR
 
 
 class Proposal(NamedTuple):
@@ -100,19 +103,17 @@ def propose(federation: Federation, most_bytes: float = inf) -> Proposal:
     sites = {name: {**asdict(federation.sites[name]), "weight": members.weights[name]} for name in names}
     open_, goal = priced(sites)
     part = np.searchsorted(open_, site).astype(np.int32)
-    toll = work_tolls(sites, size)
-    if DISTANCE in members.partitioner:
-        toll = toll + distance_tolls(_kilometres(sites, hosts, site, far)) * size[:, None]
+    toll = page_tolls(members.partitioner, sites, size, lambda: _kilometres(sites, hosts, site, far))
     found = moves(graph, goal, part, federation.config.crawl.seed, toll[:, open_], most_bytes)
     large = [replace(each, part=int(open_[each.part])) for each in found.too_large]
     return Proposal(hosts, site, names, replace(found, to=open_[found.to], too_large=large))
 
 
-def _crawled(at: Reading, hosts: HostMap) -> tuple[Columns, Columns, dict[str, tuple[str, float | None]], HostMap]:
+def _crawled(at: Reading, hosts: HostMap) -> tuple[Columns, Columns, Far, HostMap]:
     """Returns hosts with their pages, links between hosts, where hosts are, and which site has each."""
     with closing(query.open_reading(at)) as database:
         pages, links = database.execute(_PAGES).fetchnumpy(), database.execute(_LINKS).fetchnumpy()
-        far = {host: (country, seconds) for host, country, seconds in database.execute(_FAR).fetchall()}
+        far = {host: (*found,) for host, *found in database.execute(_FAR).fetchall()}
     return pages, links, far, _recorded(at, hosts)
 
 
@@ -120,18 +121,23 @@ def _kilometres(
     sites: Mapping[str, Mapping[str, Any]],
     hosts: Sequence[str],
     site: I64,
-    far: Mapping[str, tuple[str, float | None]],
+    far: Far,
 ) -> F64:
-    """Returns distances from hosts to sites: by a host's own round trips where it is crawled, else by its country's."""
-    countries = [far.get(host, ("", None))[0] for host in hosts]
-    own = np.array([far.get(host, ("", None))[1] or np.nan for host in hosts], np.float64)
-    measured = RoundTrips(list(sites))
+    """Returns distances from hosts to sites: by a host's own round trips where it is crawled, else by its country's.
+    Of bandwidth only the country's counts: a host that is slow itself is slow from everywhere."""
+    facts = [far.get(host, _NOWHERE) for host in hosts]
+    countries = [country for country, _, _ in facts]
+    own, mb_s = (np.array([each[number] or np.nan for each in facts], np.float64) for number in (1, 2))
+    plain, measured = RoundTrips(list(sites)), RoundTrips(list(sites))
     for number, name in enumerate(sites):
         here = np.flatnonzero(site == number)
-        measured.measure(name, [countries[row] for row in here.tolist()], np.nan_to_num(own[here]).tolist())
+        there = [countries[row] for row in here.tolist()]
+        for each in (plain, measured):
+            each.measure(name, there, np.nan_to_num(own[here]).tolist())
+        measured.measure_bandwidth(name, there, np.nan_to_num(mb_s[here]).tolist())
     round_trip_s = measured.of(countries)
     row = np.arange(len(hosts))
-    round_trip_s[row, site] = np.where(np.isnan(own), round_trip_s[row, site], own)
+    round_trip_s[row, site] += np.nan_to_num(own - plain.of(countries)[row, site])
     return kilometres_to(sites, countries, round_trip_s)
 
 

@@ -1,4 +1,4 @@
-"""`RoundTrips` keeps the network latency that sites have measured: from each of them to hosts of each country, and of
+"""`RoundTrips` keeps latency and bandwidth that sites have measured: from each of them to hosts of each country, and of
 each block of addresses that they have met of late. Two cities of a country are told apart by blocks."""
 
 import ipaddress
@@ -15,6 +15,10 @@ _BLOCKS = 512  # of addresses that are remembered; those that were measured long
 _BITS = {4: 16, 6: 32}  # of a block: what a network operator has at one place, more or less
 # A fit to measured round trips between cities (R² = .79): seconds that each takes, and for each kilometre.
 _FIXED_S, _PER_KM_S = 14.5e-3, 0.0156e-3
+TELLING_BYTES = 15_000  # what arrives without a wait for an acknowledgement (RFC 6928) tells nothing of the bandwidth
+_PAGE_MB = 0.03  # of a page, as it is sent
+_TRIPS = 2  # of a page: to connect, and to ask
+_MB = "mb "  # before a place: seconds that a megabyte takes from there
 
 
 def block_of(address: str) -> str:
@@ -37,13 +41,24 @@ class RoundTrips:
     def of(self, countries: Sequence[str], blocks: Sequence[str] = ()) -> F64:
         """Returns seconds from hosts in these countries to each site, a row for each host; nan if not measured. What
         was measured to a host's own block counts more than the mean of its country, where two sites or more know it:
-        one alone tells nobody which is nearer."""
-        of_country = self._rows(countries)
+        one alone tells nobody which is nearer. A site whose bandwidth to a host is less than another's is further away,
+        by the round trips that a page's bytes take longer."""
+        per_mb = self._known(countries, blocks, _MB)
+        least = np.nan_to_num(per_mb, nan=np.inf).min(axis=1, keepdims=True, initial=np.inf)
+        longer_s: F64 = np.nan_to_num(per_mb - least) * _PAGE_MB / _TRIPS
+        return self._known(countries, blocks) + longer_s
+
+    def _known(self, countries: Sequence[str], blocks: Sequence[str], what: str = "") -> F64:
+        of_country = self._rows([what + country for country in countries])
         if not blocks:
             return of_country
-        of_block = self._rows(blocks)
+        of_block = self._rows([what + block for block in blocks])
         is_told = (~np.isnan(of_block)).sum(axis=1, keepdims=True) > 1
         return np.where(is_told & ~np.isnan(of_block), of_block, of_country)
+
+    def measure_bandwidth(self, site: str, places: Sequence[str], mb_s: Sequence[float]) -> None:
+        """Learns how long a megabyte took from these countries or blocks; 0 where a visit does not tell."""
+        self.measure(site, [place and _MB + place for place in places], mb_s)
 
     def measure(self, site: str, places: Sequence[str], connect_s: Sequence[float]) -> None:
         """Learns from visits how long connecting took, to these countries or blocks; 0 where no connection was made."""
@@ -93,8 +108,9 @@ class RoundTrips:
         """Returns the row of a country or block. Blocks are kept in the order in which they were measured last."""
         row = self._seconds.pop(place, None)
         self._seconds[place] = row = np.full(len(self._sites), np.nan) if row is None else row
-        blocks = [each for each in self._seconds if each.startswith("net ")] if len(self._seconds) > _BLOCKS else []
-        for old in blocks[:-_BLOCKS]:
+        kind, is_block, _ = place.partition("net ")
+        alike = is_block and len(self._seconds) > _BLOCKS
+        for old in [each for each in self._seconds if each.startswith(f"{kind}net ")][:-_BLOCKS] if alike else ():
             del self._seconds[old]
         return row
 
@@ -103,3 +119,12 @@ def as_kilometres(round_trip_s: F64) -> F64:
     """Returns how far a host is by its round trip, so that measured hosts compare with those that were not. It is less
     than nothing for a host next door."""
     return (round_trip_s - _FIXED_S) / _PER_KM_S
+
+
+def wait_s(kilometres: F64) -> F64:
+    """Returns how long a page is waited for from so far, beside its bytes: the way there and back, twice."""
+    return _TRIPS * trip_s(kilometres)
+
+
+def trip_s(kilometres: F64) -> F64:
+    return _FIXED_S + _PER_KM_S * kilometres

@@ -9,7 +9,7 @@ import numpy as np
 from gossamer.arrays import F64, I64, HostKeys
 from gossamer.errors import ConfigError
 from gossamer.geography import coordinates, kilometres
-from gossamer.placement.network import RoundTrips, as_kilometres
+from gossamer.placement.network import RoundTrips, as_kilometres, trip_s, wait_s
 from gossamer.placement.partition import NOTHING, Goal
 from gossamer.placement.prices import closeness, link_cost, tolls
 from gossamer.placement.ring import Ring
@@ -81,10 +81,10 @@ def partitioner(
 
     if rule == DISTANCE:
         return _by_distance(sites, far)
-    return _by_links(sites, RULES[rule], far if DISTANCE in name else None)
+    return _by_links(name, sites, RULES[rule], far)
 
 
-def _by_links(sites: Mapping[str, Mapping[str, Any]], rule: Rule, far: Far | None) -> Partitioner:
+def _by_links(name: str, sites: Mapping[str, Mapping[str, Any]], rule: Rule, far: Far) -> Partitioner:
     """A host goes where most links with hosts of a site are, unless that is too full; or, if asked for, too far."""
     open_, goal = priced(sites)
 
@@ -92,9 +92,7 @@ def _by_links(sites: Mapping[str, Mapping[str, Any]], rule: Rule, far: Far | Non
         live = Live(goal, rule)
         for site, size in enumerate(pages[open_].astype(np.int64).tolist()):
             live.grow(site, size, float(size))
-        toll = work_tolls(sites, np.ones(len(hosts), np.int64))[:, open_]
-        if far:
-            toll = toll + distance_tolls(far(urls))[:, open_]
+        toll = page_tolls(name, sites, np.ones(len(hosts), np.int64), lambda: far(urls))[:, open_]
         found = np.empty(len(hosts), np.int64)
         # Those with most links first: they are the ones worth a good place.
         for row in np.argsort(-links.sum(axis=1), kind="stable").tolist():
@@ -112,18 +110,30 @@ def priced(sites: Mapping[str, Mapping[str, Any]]) -> tuple[I64, Goal]:
     return open_, Goal(len(open_), shares=shares, closeness=closeness(cost) if cost.any() else NOTHING)
 
 
-def work_tolls(sites: Mapping[str, Mapping[str, Any]], pages: I64) -> F64:
-    """Returns what the work on so many pages costs more at each site than at the cheapest, in the dearest links."""
-    dearest = float(_link_cost(sites).max(initial=0.0))
-    per_page = np.array([float(site["cpu_per_hour"]) for site in sites.values()]) * CPU_S_PER_PAGE / 3600
-    if not dearest or not per_page.any():
-        return np.zeros((len(pages), len(sites)))
-    return tolls(np.tile(per_page, (len(pages), 1)), pages, dearest)
+def page_tolls(name: str, sites: Mapping[str, Mapping[str, Any]], pages: I64, far: Callable[[], F64]) -> F64:
+    """Returns what so many pages of each host cost more at each site than at the cheapest, in the dearest links: the
+    work on them and the wait for them, by their prices. Where waiting has no price, the way counts as `distance_tolls`
+    says, if the partitioner's name asks for it."""
+    open_ = _each(sites, "weight") > 0
+    dearest = float(_link_cost(sites)[np.ix_(open_, open_)].max(initial=0.0))
+    cost = np.tile(_each(sites, "cpu_per_hour") * CPU_S_PER_PAGE / 3600, (len(pages), 1))
+    waiting = _each(sites, "wait_per_hour") / 3600
+    if waiting.any():
+        way_km = far()
+        cost += np.where(np.isnan(way_km).any(axis=1, keepdims=True), 0.0, wait_s(way_km) * waiting)
+    toll = tolls(cost, pages, dearest) if dearest else np.zeros(cost.shape)
+    return toll if waiting.any() or DISTANCE not in name else toll + distance_tolls(far()) * pages[:, None]
 
 
 def _link_cost(sites: Mapping[str, Mapping[str, Any]]) -> F64:
-    egress = np.array([float(site["egress_per_gb"]) for site in sites.values()])
-    return link_cost(egress, np.zeros((len(egress), len(egress))), 0.0)
+    places = _each(sites, "latitude"), _each(sites, "longitude")
+    waiting = _each(sites, "wait_per_hour") / 3600
+    trips = trip_s(kilometres(*places, *places)) if waiting.any() else np.zeros((len(sites), len(sites)))
+    return link_cost(_each(sites, "egress_per_gb"), trips, waiting)
+
+
+def _each(sites: Mapping[str, Mapping[str, Any]], name: str) -> F64:
+    return np.array([float(site[name]) for site in sites.values()])
 
 
 def _by_distance(sites: Mapping[str, Mapping[str, Any]], far_from: Far) -> Partitioner:
@@ -152,8 +162,7 @@ def _by_distance(sites: Mapping[str, Mapping[str, Any]], far_from: Far) -> Parti
 def kilometres_to(sites: Mapping[str, Mapping[str, Any]], countries: Sequence[str], round_trip_s: F64) -> F64:
     """Returns distances from hosts in these countries to each site: by round trips where they were measured, or else
     along the Earth; nan if unknown."""
-    places = [np.array([float(site[name]) for site in sites.values()]) for name in ("latitude", "longitude")]
-    along = kilometres(*coordinates(countries), *places)
+    along = kilometres(*coordinates(countries), _each(sites, "latitude"), _each(sites, "longitude"))
     with np.errstate(invalid="ignore"):
         least = np.nan_to_num(along, nan=np.inf).min(axis=1, keepdims=True, initial=np.inf)
         along = np.where(along - least <= SAME_KM, least, along)  # a country's middle says no more
@@ -167,12 +176,18 @@ def distance_tolls(kilometres: F64, unknown: float = 0.0) -> F64:
 
 
 def check_places(name: str, sites: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raises an error if a partitioner that goes by distance does not know where the sites are."""
+    """Raises an error if a partitioner that goes by distance, or a price of waiting, needs to know where sites are, and
+    nobody knows."""
+    by = (
+        f"the partitioner {name}"
+        if DISTANCE in name
+        else "wait_per_hour"
+        if _each(sites, "wait_per_hour").any()
+        else ""
+    )
     for site, facts in sites.items():
-        if DISTANCE in name and not (-90 <= facts["latitude"] <= 90 and -180 <= facts["longitude"] <= 180):
-            raise ConfigError(
-                f"the partitioner {name} needs to know where {site} is: write its latitude and longitude, in degrees"
-            )
+        if by and not (-90 <= facts["latitude"] <= 90 and -180 <= facts["longitude"] <= 180):
+            raise ConfigError(f"{by} needs to know where {site} is: write its latitude and longitude, in degrees")
 
 
 def _by_region(sites: Mapping[str, Mapping[str, Any]]) -> Partitioner:

@@ -1,8 +1,8 @@
 """This module turns prices into what the partitioners weigh: closeness of parts, and tolls in links.
 
 Costs are in money for the same span of time. A link that crosses costs the bytes that its record takes on the wire, and
-the wait for it; a page costs its site CPU time. When prices or networks change, the same functions give other closeness
-and tolls, and a rebalance with those finds what should move.
+the wait for it; a page costs its site CPU time and a wait. When prices or networks change, the same functions give
+other closeness and tolls, and a rebalance with those finds what should move.
 """
 
 import numpy as np
@@ -13,11 +13,12 @@ from gossamer.errors import ConfigError
 LINK_BYTES = 12.0  # a link to another site, in compressed batches
 
 
-def link_cost(egress_per_gb: F64, round_trip_s: F64, per_second: float, link_bytes: float = LINK_BYTES) -> F64:
-    """Returns the cost of a link between two sites: it is sent from either end, so it is the mean of both."""
+def link_cost(egress_per_gb: F64, round_trip_s: F64, per_second: F64 | float, link_bytes: float = LINK_BYTES) -> F64:
+    """Returns the cost of a link between two sites: it is sent from either end, so it is the mean of both. `per_second`
+    is the price of a wait, at each site or at all."""
     sent = link_bytes / 1e9 * egress_per_gb
-    waiting = per_second * (round_trip_s + round_trip_s.T) / 2
-    cost = (sent[:, None] + sent[None, :]) / 2 + waiting
+    one_way = sent[:, None] + round_trip_s * np.reshape(per_second, (-1, 1))
+    cost: F64 = (one_way + one_way.T) / 2
     np.fill_diagonal(cost, 0.0)
     return cost
 

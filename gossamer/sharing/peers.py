@@ -203,7 +203,7 @@ class Sharing:
         if not self._held.is_late:
             messages += outgoing.shares(self._others)
         if self._place and self._place.placing:
-            self._place.placing.saw(*(closed.visits[name] for name in ("country", "address", "connect_s")))
+            self._place.placing.saw(closed.visits)
             news = self._place.placing.take_news()
             sent = sent._replace(changes=held | placing.write(books.store, books.chain.label, news.entries))
             messages += outgoing.news(news.to_agents, sorted(self._orders.others))

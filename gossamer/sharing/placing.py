@@ -22,7 +22,7 @@ from gossamer.errors import Unreadable
 from gossamer.frontier.pages import host_of_key
 from gossamer.frontier.sorted_runs import search
 from gossamer.placement.hostmap import ENTRY, HostMap
-from gossamer.placement.network import RoundTrips, block_of
+from gossamer.placement.network import TELLING_BYTES, RoundTrips, block_of
 from gossamer.sharing import compact
 
 Links = tuple[Keys, npt.NDArray[Any], str]  # pages, how many links to each, and from which site they come
@@ -95,11 +95,16 @@ class Placing:
         sites = self._partitioner(found, examples, table, self._pages)
         self._decided.append(self._hosts.record(self._hosts.decided(found, sites)))
 
-    def saw(self, countries: Sequence[str], addresses: Sequence[str], connect_s: Sequence[float]) -> None:
-        """Measures how long connecting took, at each visit of a round: the decision depends on how far hosts are."""
+    def saw(self, visits: Mapping[str, Sequence[Any]]) -> None:
+        """Measures how long connecting and bytes took, at each visit of a round: the decision depends on how far hosts
+        are. Only what came on a connection that was there tells how long bytes took."""
         if self._partitioner is not None:
-            self._round_trips.measure(self._site, countries, connect_s)
-            self._round_trips.measure(self._site, [block_of(address) for address in addresses], connect_s)
+            connect_s, sent = np.array(visits["connect_s"]), np.array(visits["wire_bytes"], np.float64)
+            tells = (connect_s == 0) & (sent >= TELLING_BYTES)
+            mb_s = 1e6 * (np.array(visits["elapsed_s"]) - visits["response_s"]) / np.maximum(sent, 1)
+            for places in (visits["country"], [block_of(address) for address in visits["address"]]):
+                self._round_trips.measure(self._site, places, connect_s.tolist())
+                self._round_trips.measure_bandwidth(self._site, places, np.where(tells, mb_s, 0.0).tolist())
 
     def noted(self, state: AgentState) -> AgentState:
         """Returns the state with round trips, for the manifest."""

@@ -119,7 +119,20 @@ def test_claims() -> None:
     reach = 12.706 * 0.05  # Student's t of one degree of freedom, and the error of a mean of 0.05 and -0.05
     assert (rows[2]["low"], rows[2]["high"]) == pytest.approx((-reach, reach), abs=1e-3)
     alone = check([Claim("a", "b")], {"a": np.array([0.5]), "b": np.array([0.4])}, {})
-    assert (alone[0]["low"], alone[0]["high"]) == (None, None), "of one set nobody knows"
+    assert (alone[0]["low"], alone[0]["high"], alone[0]["here"]) == (None, None, "is open"), "of one set nobody knows"
+
+
+def test_a_statement_holds_if_its_interval_says_so_whatever_a_single_set_says() -> None:
+    gains = np.append(np.linspace(0.001, 0.03, 29), -0.001)
+    base = np.full(30, 0.5)
+    (row,) = check([Claim("a", "b")], {"a": base + gains, "b": base}, {})
+    assert (row["here"], row["sets"]) == ("holds", "29 of 30")
+    assert row["low"] > 0
+    assert float(row["p"]) < 1e-5
+    few = np.tile([0.001, -0.0004], 3)
+    (row,) = check([Claim("a", "b")], {"a": 0.5 + few, "b": np.full(6, 0.5)}, {})
+    assert row["here"] == "is open"
+    assert float(row["p"]) > 0.1
 
 
 # Averages (value at 10 %) over 50 random start pages that two other implementations found. What they call

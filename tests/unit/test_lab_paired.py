@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from experiments import held_out, refresh_weights
-from experiments.harness import main
-from experiments.paired import WEIGHTS, Compared, interval, left_out, p_value, weighted
+from experiments.harness import main, p_value
+from experiments.paired import WEIGHTS, Compared, interval, left_out, weighted
 from gossamer.columns import LINK
 from gossamer.frontier.strategies import ORDERS
 from gossamer.sim.graphs import load

@@ -12,13 +12,15 @@ from gossamer.cluster.federation_file import load
 from gossamer.cluster.rebalance import _kilometres
 from gossamer.config import Resolve
 from gossamer.errors import ConfigError
+from gossamer.placement.hostmap import HostMap
 from gossamer.placement.locator import Locator
 from gossamer.placement.network import RoundTrips, as_kilometres, block_of
 from gossamer.placement.partitioners import distance_tolls, partitioner
 from gossamer.placement.ring import Ring
+from gossamer.sharing.placing import Placing
 from gossamer.web.url import host_key
 
-FREE = {"weight": 1.0, "countries": [], "egress_per_gb": 0.0, "cpu_per_hour": 0.0}
+FREE = {"weight": 1.0, "countries": [], "egress_per_gb": 0.0, "cpu_per_hour": 0.0, "wait_per_hour": 0.0}
 SITES = {
     "paris": {**FREE, "latitude": 48.9, "longitude": 2.4},
     "tokyo": {**FREE, "latitude": 35.7, "longitude": 139.7},
@@ -86,7 +88,7 @@ def test_measured_round_trips_count_more_than_maps() -> None:
 
 def test_a_rebalance_goes_by_the_round_trips_of_each_host() -> None:
     hosts = ["fast.test", "slow.test", "other.test", "unknown.test"]
-    far = {"fast.test": ("KR", 0.02), "slow.test": ("KR", 0.3), "other.test": ("KR", 0.05)}
+    far = {"fast.test": ("KR", 0.02, None), "slow.test": ("KR", 0.3, None), "other.test": ("KR", 0.05, None)}
     found = _kilometres(SITES, hosts, np.array([0, 0, 1, 0]), far)
     by_wire = as_kilometres(np.array([0.02, 0.3, 0.16, 0.05]))
     assert found[:3, 0].tolist() == pytest.approx(by_wire[:3]), (
@@ -96,6 +98,22 @@ def test_a_rebalance_goes_by_the_round_trips_of_each_host() -> None:
     assert 15_000 < found[0, 2] < 18_000, "nobody has measured it from Lima"
     assert np.isnan(found[3]).all()
     assert distance_tolls(found)[3].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_rebalance_goes_by_the_bandwidth_to_countries() -> None:
+    """A megabyte from Korea takes Paris two seconds more than Tokyo, a page of 30,000 bytes 60 ms: two round trips of
+    30 ms. A host's own slowness says nothing of a site."""
+    hosts = ["one.test", "slow.test", "two.test"]
+    far = {"one.test": ("KR", 0.02, 2.2), "slow.test": ("KR", 0.02, 9.0), "two.test": ("KR", 0.05, 0.2)}
+    alike = {host: (country, seconds, 0.2) for host, (country, seconds, _) in far.items()}
+    site = np.array([0, 0, 1])
+    apart = _kilometres(SITES, hosts, site, far | {"slow.test": ("KR", 0.02, 2.2)}) - _kilometres(
+        SITES, hosts, site, alike
+    )
+    assert apart[:, 0].tolist() == pytest.approx([0.03 / 0.0156e-3] * 3)
+    assert apart[:, 1:].tolist() == [[0.0, 0.0]] * 3
+    slow = _kilometres(SITES, hosts, site, far)
+    assert slow[0, 0] == slow[1, 0], "both are crawled from Paris, in as long a round trip"
 
 
 GERMANY = {
@@ -165,6 +183,10 @@ def test_blocks_are_bounded_and_countries_stay() -> None:
     assert "net 1999" in known
     assert "net 0" not in known
     assert len(trips.news("a")) <= 513
+    trips.measure_bandwidth("a", [block_of(f"12.{number}.0.1") for number in range(200)], [0.1] * 200)
+    assert "net 1999" in trips.as_dict()["a"], "what is known of bandwidth displaces no round trips"
+    trips.measure_bandwidth("a", [f"net {number}" for number in range(2000)], [0.1] * 2000)
+    assert len(trips.as_dict()["a"]) <= 1025
     assert block_of("") == block_of("nowhere") == ""
 
 
@@ -210,3 +232,63 @@ def test_round_trips_are_no_part_of_the_price_of_a_link(rule: str) -> None:
     hosts, links = ["fr.test", "kr.test"], [[3.0, 2.0, 0.0], [3.0, 2.0, 0.0]]
     assert placed(rule, hosts, links, sites, trips) == placed(rule, hosts, links, sites) == [0, 0]
     assert placed(f"{rule}+distance", hosts, links, sites, trips) == [1, 1]
+
+
+def test_a_site_with_less_bandwidth_to_a_host_is_further_away() -> None:
+    """Both are as near by round trips; a page's 30,000 bytes take Paris 0.3 s longer, as ten thousand kilometres do."""
+    trips = RoundTrips(list(SITES))
+    for site in ("paris", "tokyo"):
+        trips.measure(site, ["KR"], [0.02])
+    trips.measure("paris", ["KR"], [0.015])
+    assert placed("distance", ["kr.test"], round_trips=trips) == [0]
+    trips.measure_bandwidth("paris", ["KR", "KR", ""], [10.1, 10.1, 99.0])
+    np.testing.assert_allclose(trips.of(["KR"]), [[0.019, 0.02, np.nan]], atol=1e-12, err_msg="one alone")
+    trips.receive("tokyo", {"mb KR": 0.1})
+    np.testing.assert_allclose(trips.of(["KR"]), [[0.169, 0.02, np.nan]], atol=1e-12)
+    assert placed("distance", ["kr.test"], round_trips=trips) == [1]
+    assert placed("fennel+distance", ["kr.test"], [[9.0, 0.0, 0.0]], round_trips=trips) == [1]
+    assert placed("fennel+distance", ["kr.test"], [[11.0, 0.0, 0.0]], round_trips=trips) == [0]
+    assert trips.news("paris") == {"KR": 0.019, "mb KR": 10.1}
+    again = RoundTrips(list(SITES))
+    again.recall(trips.as_dict())
+    np.testing.assert_array_equal(again.of(["KR"]), trips.of(["KR"]))
+
+
+def test_waiting_has_a_price() -> None:
+    """From Paris to Seoul a page is waited for 0.31 s, from Tokyo 0.065 s; a link between the two sites takes 0.166 s
+    and costs as much an hour: the host is worth 1.5 links more at Tokyo."""
+    sites = {name: {**site, "wait_per_hour": 0.01} for name, site in SITES.items()}
+    assert placed("fennel", ["kr.test"], [[1.0, 0.0, 0.0]], sites) == [1]
+    assert placed("fennel", ["kr.test"], [[2.0, 0.0, 0.0]], sites) == [0]
+    assert placed("fennel", ["kr.test"], [[1.0, 0.0, 0.0]]) == [0], "without a price nobody waits"
+    assert placed("fennel", ["h.test"], [[1.0, 0.0, 0.0]], sites) == [0], "nobody knows where it is"
+    assert placed("fennel+distance", ["kr.test"], [[2.0, 0.0, 0.0]], sites) == [0], "its price, not a link for 1,000 km"
+    dear = {**sites, "tokyo": {**sites["tokyo"], "wait_per_hour": 0.1}}
+    assert placed("fennel", ["kr.test"], [[0.0, 0.0, 0.0]], dear) == [0], "0.065 s there cost more than 0.31 s in Paris"
+    trips = RoundTrips(list(SITES))
+    for site, mb_s in (("paris", 0.1), ("tokyo", 20.0)):
+        trips.measure_bandwidth(site, ["KR"], [mb_s])
+        trips.measure(site, ["KR"], [0.05])
+    assert placed("fennel", ["kr.test"], [[0.0, 1.0, 0.0]], sites, trips) == [0], "0.6 s longer for the bytes of a page"
+
+
+def test_sites_whose_waiting_has_a_price_must_say_where_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "sites.toml"
+    path.write_text('[federation]\npartitioner = "fennel"\n[sites.paris]\naddress = "127.0.0.1:1"\nwait_per_hour = 1\n')
+    with pytest.raises(ConfigError, match="wait_per_hour needs to know where paris is"):
+        load(path)
+
+
+def test_bandwidth_is_told_by_what_came_on_a_connection_that_was_there() -> None:
+    trips, hosts = RoundTrips(["a", "b"]), HostMap(Ring({"a": 1.0, "b": 1.0}))
+    placing = Placing(hosts, "a", lambda *_: np.zeros(0, np.int64), trips)
+    visits = {
+        "country": ["DE", "DE", "DE", "FR"],
+        "address": ["192.0.2.7", "192.0.2.8", "192.0.2.9", ""],
+        "connect_s": [0.0, 0.03, 0.0, 0.0],
+        "elapsed_s": [0.12, 9.0, 9.0, 0.5],
+        "response_s": [0.02, 0.02, 0.02, 0.5],
+        "wire_bytes": [200_000, 200_000, 9_000, 0],
+    }
+    placing.saw(visits)
+    assert trips.as_dict()["a"] == {"DE": 0.03, "net 192.0.0.0/16": 0.03, "mb DE": 0.5, "mb net 192.0.0.0/16": 0.5}
