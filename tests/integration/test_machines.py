@@ -189,6 +189,7 @@ def test_machines_are_brought_up_by_the_page(count: int, web: RunningWeb, tmp_pa
             assert {name: state in ("crawling", "idle") for name, state in states().items()} == {
                 name: name != lost for name in names
             }
+            assert json.loads(shown.ask("/api/state")[2])["now"]["state"] == "running"
         words = run("federation", "adopt", "sites.toml", lost, free_port(), at=machines["laptop"])
         assert words.returncode == 0, words.stderr
         assert f"{lost} runs on the machine of {holder}" in words.stderr.decode()
@@ -219,6 +220,11 @@ def test_machines_are_brought_up_by_the_page(count: int, web: RunningWeb, tmp_pa
             assert [[row[name] for name in figures] for row in seen()["sites"]] == [
                 [row["site"], row["visits"], row["known"], row["frontier"], len(row["site"])] for row in rows
             ]
+            now = json.loads(shown.ask("/api/state")[2])["now"]
+            assert [now[name] for name in ("visits", "known", "frontier")] == [
+                sum(row[name] for row in rows) for name in ("visits", "known", "frontier")
+            ]
+            assert now["state"] == "ended"
             flows = {(flow["from"], flow["to"]): flow["links"] for flow in seen()["flows"]}
             assert flows == {(row["site"], to): sent["links"] for row in rows for to, sent in row["crossed"].items()}
             assert len(flows) >= len(names)
