@@ -35,7 +35,9 @@ _WORDS = (
     b'"crossed":{},"agents":0,"stats":null,"serial":0,"done":true,"over":[],"members":{"version":'
 )
 _PAUSE_S = 0.3  # between two answers of a site, at least, whatever it does
-_CALM = 4  # looks at which a site must be finished, until it says so: most have work again by the next message
+# Looks at which a site must be finished until it says so, as most have work again by the next message; each time that
+# it was wrong, twice as many.
+_CALM, _MOST_CALM = 4, 16
 _AWAY_S = 3.0  # between two questions to one that does not answer, at most
 
 
@@ -104,7 +106,7 @@ class Teller:
         self._guard = threading.Lock()
         self._mine: Summary | None = None  # what followers are told
         self._whole: Summary | None = None
-        self._looks = 0  # one after the other at which all was finished here
+        self._looks, self._calm = 0, _CALM  # one after the other at which all was finished here; how many it takes
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed: asyncio.Event = asyncio.Event()
         self._latest: dict[str, object] = {}  # by asker: one question at a time
@@ -114,8 +116,10 @@ class Teller:
         received matters when all have finished, and then they ask how it is now."""
         whole = msgspec.structs.replace(mine, stats=None, crossed={})
         mine = msgspec.structs.replace(whole, agents=0, serial=0, refused="", sent={}, marks={}, numbers={})
+        if not mine.finished and self._looks >= self._calm:  # what was said is taken back
+            self._calm = min(2 * self._calm, _MOST_CALM)
         self._looks = self._looks + 1 if mine.finished else 0
-        if self._looks < _CALM and not (mine.done or mine.left):
+        if self._looks < self._calm and not (mine.done or mine.left):
             mine = msgspec.structs.replace(mine, finished=False)
         with self._guard:
             is_new, self._mine, self._whole = mine != self._mine, mine, whole

@@ -45,6 +45,18 @@ def test_a_follower_is_told_what_changes_and_nothing_else() -> None:
         for _ in range(3):
             teller.set(msgspec.structs.replace(mine, serial=3, finished=True))
         digest, _, data = (await waiting).partition(b" ")
+        assert unpacked(data).finished
+        waiting = asyncio.create_task(link.work("east", digest))
+        await asyncio.sleep(0)
+        teller.set(mine)  # it was wrong, and takes it back
+        digest, _, data = (await waiting).partition(b" ")
+        assert not unpacked(data).finished
+        waiting = asyncio.create_task(link.work("east", digest))
+        for _ in range(8):  # it is more careful now
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            teller.set(msgspec.structs.replace(mine, finished=True))
+        digest, _, data = (await waiting).partition(b" ")
         found = unpacked(data)
         assert (found.finished, found.sent) == (True, {}), "when all have finished, they ask how it is now"
         waiting = asyncio.create_task(link.work("east", digest))
