@@ -239,6 +239,9 @@ def _greeted(at: Mapping[str, str], timeout_s: float) -> ssl.SSLSocket:
     plain = socket.create_connection((where.hostname, where.port), timeout_s)
     try:
         return context(at).wrap_socket(plain, server_hostname=at["name"])
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError):  # nobody saw a certificate
+        plain.close()
+        raise ConnectionAbortedError from None
     except BaseException:
         plain.close()
         raise
@@ -256,7 +259,7 @@ def why_refused(at: Mapping[str, str], timeout_s: float) -> str:
     except ssl.SSLCertVerificationError as error:
         remedy = f"; {RENEW}" if "expired" in error.verify_message else ""
         return f"has no certificate of {at['name']} that {at['authority']} has signed: {error.verify_message}{remedy}"
-    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+    except ConnectionAbortedError:
         return "closes the connection at once: nobody is behind that address, or another program"
     except ssl.SSLError as error:
         if "WRONG_VERSION" in (error.reason or ""):
