@@ -150,8 +150,7 @@ class FromSite(NatsExchange):
     async def _prepare(self, link: Link) -> None:
         """The server is not ours: its site prepares it."""
 
-    async def _prepare_receipts(self, link: Link) -> None:
-        """The same."""
+    _prepare_receipts = _prepare
 
     async def _read(self, link: Link) -> None:
         """Reads from the start, until the other site's server begins to count anew."""

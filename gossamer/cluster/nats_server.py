@@ -239,11 +239,12 @@ def _greeted(at: Mapping[str, str], timeout_s: float) -> ssl.SSLSocket:
     plain = socket.create_connection((where.hostname, where.port), timeout_s)
     try:
         return context(at).wrap_socket(plain, server_hostname=at["name"])
-    except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError):  # nobody saw a certificate
+    except BaseException as error:
         plain.close()
-        raise ConnectionAbortedError from None
-    except BaseException:
-        plain.close()
+        if isinstance(
+            error, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError
+        ):  # nobody has seen our certificate
+            raise ConnectionAbortedError from None
         raise
 
 
