@@ -1,6 +1,8 @@
 """This module crawls one web with few agents and with many, in turns, and counts what each page costs: messages between
 agents, commits, CPU. `python -m experiments.growth --agents 2 16 --pages 6000 --repeat 3`
 
+With `--speakers 2 4` it crawls with so many sites of four agents, and tells what it costs to speak for a site.
+
 With `--idle 8` it runs so many sites that have nothing to say, and counts the bytes between them for a while.
 """
 
@@ -11,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -19,10 +21,12 @@ from typing import Any
 
 from experiments.agents_scaling import events
 from experiments.processes import cpu_s, family
-from experiments.sites_runs import Setting
+from experiments.sites_lab import first_pages
+from experiments.sites_runs import Setting, crawl
 from gossamer.cluster import federation as federated
 from gossamer.cluster.federation_file import load
 from gossamer.cluster.nats_server import free_port
+from gossamer.crawl.stats import Stats
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
@@ -116,6 +120,44 @@ def _show(row: dict[str, float]) -> None:
     print("  ".join(f"{key} {value:,.6g}" for key, value in row.items()), flush=True)
 
 
+def speaker(sites: int, agents: int, pages: int) -> None:
+    """The CPU that the agent which speaks for its site takes beyond that of the others for their pages, and that of the
+    supervisor after its start, which passes on what it asks and is answered; both for each page of the site."""
+    spec = WebSpec.plain(seed=1, hosts=max(50, pages // 100), pages=pages, links=30.0, local=0.8, page_bytes=8_000.0)
+    start_s: dict[str, float] = {}
+    used_s: dict[str, float] = {}
+
+    def look(stats: Stats) -> None:
+        used = used_s if stats.visits else start_s
+        for pid in family():
+            with suppress(OSError, ValueError):
+                words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+                if words[words.index("site") + 1] == "run" and cpu_s([pid]):
+                    used[words[words.index("--name") + 1]] = cpu_s([pid])
+
+    with tempfile.TemporaryDirectory() as scratch, RunningWeb(spec) as web:
+        seeds = Path(scratch) / "seeds.txt"
+        seeds.write_text("".join(f"{url}\n" for url in first_pages(min(50, spec.hosts))))
+        setting = Setting(sites, agents=agents, connections=16, width=max(50, 500 // agents))
+        done = crawl(setting, Path(scratch) / "sites", seeds, web.address, look)
+        speaks, others = [0.0, 0], [0.0, 0]
+        for directory in done.directories:
+            for event in events(directory):
+                of = speaks if event["agent"].endswith("_a0") else others
+                of[0] -= event["cpu_s"] if event["event"] == "begin" else 0.0
+                of[0] += event["cpu_s"] if event["event"] == "end" and "cpu_s" in event else 0.0
+                of[1] += event["visits"] if event["event"] == "commit" else 0
+        crossed = done.crossed()
+    own_ms = 1000 * others[0] / others[1]
+    all_pages = speaks[1] + others[1]
+    speaking_ms = (1000 * speaks[0] - own_ms * speaks[1]) / all_pages
+    supervisor_ms = 1000 * (sum(used_s.values()) - sum(start_s.values())) / all_pages
+    links = (crossed["urls"] + crossed["keys"]) / all_pages
+    _show({"sites": sites, "agents": agents, "pages": all_pages, "links_crossing_per_page": links, "own_ms": own_ms,
+           "speaking_ms": speaking_ms, "supervisor_ms": supervisor_ms, "speaker_pages_per_s": 1000 / speaking_ms,
+           "supervisor_pages_per_s": 1000 / supervisor_ms})  # fmt: skip
+
+
 def idle(sites: int, seconds: float, settle_s: float) -> None:
     """All sites but the first are done; that one rests, as its only host fails and is tried again in some minutes."""
     setting = replace(Setting(), sites=sites)
@@ -170,10 +212,15 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=6000)
     parser.add_argument("--width", type=int, default=100)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--speakers", type=int, nargs="+", default=[], metavar="SITES")
     parser.add_argument("--idle", type=int, default=0, metavar="SITES")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--settle", type=float, default=120.0, metavar="SECONDS", help="before the bytes are counted")
     given = parser.parse_args()
+    for sites in given.speakers:
+        speaker(sites, 4, given.pages)
+    if given.speakers:
+        return
     if given.idle:
         idle(given.idle, given.seconds, given.settle)
     else:

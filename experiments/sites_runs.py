@@ -19,6 +19,7 @@ from gossamer.cluster.federation_file import Federation, load
 from gossamer.cluster.location import locate
 from gossamer.cluster.nats_server import free_port
 from gossamer.config import toml
+from gossamer.crawl.stats import Stats
 
 SITES = ("north", "east", "south", "west", "centre", "coast", "isle", "lake")
 _STEADY = (0.1, 0.8)  # of the pages: before, sites begin; after, hosts run out
@@ -39,6 +40,7 @@ class Setting:
     sent_cache: int = 1_000_000
     merge_files: int = 32
     replicas: int = 1
+    agents: int = 1  # of each site
 
     @property
     def names(self) -> Sequence[str]:
@@ -67,7 +69,7 @@ class Setting:
         }
         for name in self.names:
             sections[f"sites.{name}"] = {
-                "address": f"127.0.0.1:{ports[name]}", "listen": f"127.0.0.1:{behind[name]}"
+                "address": f"127.0.0.1:{ports[name]}", "listen": f"127.0.0.1:{behind[name]}", "agents": self.agents
             }  # fmt: skip
         lines = []
         for section, keys in (sections | self.sections(web)).items():
@@ -172,7 +174,10 @@ class Watch:
         self.seen.append((time.monotonic() - self._start_s, crossed))
 
 
-def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Done:
+def crawl(
+    setting: Setting, folder: Path, seeds: Path, web: str, show: Callable[[Stats], None] = lambda _: None
+) -> Done:
+    """`show` is called now and then."""
     folder.mkdir()
     with ExitStack() as stack:
         behind = {name: free_port() for name in setting.names}
@@ -182,6 +187,11 @@ def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Done:
         federation = load(path)
         federated.prepare(federation)
         watch = Watch(lambda: proxies.values())
-        federated.FederationRun(federation, [str(seeds)]).run(watch.look)
+
+        def look(stats: Stats) -> None:
+            watch.look()
+            show(stats)
+
+        federated.FederationRun(federation, [str(seeds)]).run(look)
         watch.look()
     return Done(path, [folder / name for name in setting.names], watch.seen, federation, setting)

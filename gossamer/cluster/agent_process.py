@@ -20,7 +20,6 @@ from gossamer.archive.store import Store
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.gateway import Gateway
 from gossamer.cluster.hub import AgentRegistrar, joint
-from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.neighbours import place
 from gossamer.cluster.protocol import AgentTask, Heartbeat, decode
 from gossamer.cluster.replicated_exchange import Gate
@@ -140,14 +139,12 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
     site = joint(task, store, aside, desk.others)
     desk.open(site.registrar)
     exchange: Exchange = site.exchange
-    others: dict[str, Wire] = {}
     if task.is_home:
         is_far = isinstance(as_place(task.directory), Address)
         streams = (SEEDS, SEED_FILES, MOVES) if federation else (SEEDS, SEED_FILES)
         exchange = Joined(exchange, FarInbox(store, clock, streams) if is_far else Inbox(store))
-    if task.is_home and federation:
-        others = {name: Wire(address, is_far=True) for name, address in federation.others.items()}
-        exchange = Gateway(exchange, federation.site, others, federation.gone, aside)
+    if task.is_home and federation and site.wire:
+        exchange = Gateway(exchange, federation.site, site.wire, federation.others, federation.gone, aside)
     locator = Locator(config.resolve, clock, config.carbon.places) if federation else None
     there = place(federation, name, locator, locator.blocks) if federation and locator else None
     gate = None
@@ -174,8 +171,6 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
         desk.leave()
     finally:
         site.close()
-        for each in others.values():
-            each.close()
 
 
 def _forward(stopping: threading.Event, agent: Agent) -> None:

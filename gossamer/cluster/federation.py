@@ -5,7 +5,9 @@ import json
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -245,16 +247,19 @@ def check_seeds(federation: Federation, seeds: Sequence[str]) -> None:
 
 def status(federation: Federation, names: Collection[str] | None = None) -> list[dict[str, Any]]:
     """Returns the state of each site, or of these: from itself if it answers, else from its directory, if that is
-    here."""
-    rows = []
-    for name in federation.sites if names is None else names:
-        site = federation.sites[name]
-        summary = None if site.gone else _summary(federation, name)
-        row = _row(name, federation, summary) | ({"state": "gone", "behind": ""} if site.gone else {})
-        if row["state"] == "not reached" and not row["behind"]:
-            row["behind"] = _why_not_reached(federation, name)
-        rows.append(row)
-    return rows
+    here. All are asked at once."""
+    asked = list(federation.sites if names is None else names)
+    with ThreadPoolExecutor(len(asked) or 1) as pool:
+        return list(pool.map(partial(_state, federation), asked))
+
+
+def _state(federation: Federation, name: str) -> dict[str, Any]:
+    site = federation.sites[name]
+    summary = None if site.gone else _summary(federation, name)
+    row = _row(name, federation, summary) | ({"state": "gone", "behind": ""} if site.gone else {})
+    if row["state"] == "not reached" and not row["behind"]:
+        row["behind"] = _why_not_reached(federation, name)
+    return row
 
 
 def _summary(federation: Federation, site: str) -> Summary | None:

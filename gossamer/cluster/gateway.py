@@ -1,5 +1,5 @@
 """`Gateway` lets one agent speak for its site: messages to other sites wait in our own server, and we fetch ours from
-theirs.
+theirs, by way of our supervisor.
 
 The receiver pulls. A link that is down costs nothing but time: messages wait in the sender's stream, and in its outbox.
 """
@@ -9,26 +9,27 @@ from collections.abc import Collection, Mapping
 
 from gossamer.archive.manifest import Message, site_of
 from gossamer.cluster.federation_file import home_of
-from gossamer.cluster.mail import FromSite
+from gossamer.cluster.mail import RELAY, FromSite
 from gossamer.cluster.nats_connection import Wire
 from gossamer.crawl.inbox import Aside
 from gossamer.sharing.exchange import Exchange
 
 
 class Gateway:
-    """`Gateway` is an Exchange: the site's own, and for each remote site what its server has for us. Messages for sites
-    that are gone need not be kept."""
+    """`Gateway` is an Exchange: the site's own, and for each remote site what its server has for us. `wire` leads to
+    our own server. Messages for sites that are gone need not be kept."""
 
     def __init__(
         self,
         own: Exchange,
         site: str,
-        others: Mapping[str, Wire],
+        wire: Wire,
+        others: Collection[str],
         gone: Collection[str] = (),
         aside: Aside | None = None,
     ) -> None:
         self._own, self._site, self._gone = own, site, gone
-        self._others = {name: FromSite(wire, site, home_of(name), aside) for name, wire in others.items()}
+        self._others = {name: FromSite(wire, site, home_of(name), f"{RELAY}.{name}", aside) for name in others}
 
     def publish(self, message: Message) -> bool:
         return self._own.publish(message)

@@ -145,6 +145,7 @@ class Joint(NamedTuple):
     registrar: AgentRegistrar
     exchange: Exchange
     close: Callable[[], None]
+    wire: Wire | None = None  # to the site's server, if it has one
 
 
 def joint(task: AgentTask, store: Store, aside: Aside, others: Callable[[], Iterable[str]]) -> Joint:
@@ -163,5 +164,5 @@ def joint(task: AgentTask, store: Store, aside: Aside, others: Callable[[], Iter
     wire = Wire(task.address)
     sites = task.federation.others if task.federation else ()
     return Joint(
-        registrar.of_agents(wire, lease_s), NatsExchange(wire, task.name, aside=aside, sites=sites), wire.close
+        registrar.of_agents(wire, lease_s), NatsExchange(wire, task.name, aside=aside, sites=sites), wire.close, wire
     )

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +18,6 @@ MESSAGE_BYTES = 2 << 20  # what the server takes at most
 NO_STREAM = NoStreamResponseError
 _API_S = 5.0
 _WAIT_S, _HEARTBEAT_S = 20.0, 5.0
-_FAR_WAIT_S, _FAR_HEARTBEAT_S = 100.0, 20.0  # between sites, where bytes cost
 _FORGET_S = 120.0  # a reader that asks for nothing so long is taken for dead
 _AT_ONCE = 1000  # messages of one request
 _ENDS = ("204", "404", "408")  # no more; there is none; none has come
@@ -27,14 +28,15 @@ Room = Callable[[], Awaitable[int]]
 
 
 class Link:
-    """`Link` is one connection, until it is broken. `is_far`: it leads to another site."""
+    """`Link` is one connection, until it is broken."""
 
-    def __init__(self, client: Client, broken: asyncio.Event, is_far: bool = False) -> None:
+    def __init__(self, client: Client, broken: asyncio.Event) -> None:
         self.broken = broken
         self._client = client
-        self._wait_s = _FAR_WAIT_S if is_far else _WAIT_S
-        self._heartbeat_s = _FAR_HEARTBEAT_S if is_far else _HEARTBEAT_S
         self._js = client.jetstream(timeout=_API_S)
+        self._inbox = f"_.{secrets.token_urlsafe(6)}"  # shorter than the client's own: it crosses twice
+        self._asked: dict[str, asyncio.Future[Msg]] = {}
+        self._questions = itertools.count()
 
     async def ensure(self, config: api.StreamConfig) -> api.StreamInfo:
         """Ensures that the stream is there, with this configuration; what is in it stays."""
@@ -80,12 +82,14 @@ class Link:
         finally:
             await self.forget(stream, name)
 
-    async def reader(self, stream: str, subjects: Sequence[str], *, newest: bool) -> str:
-        """Makes a reader of a stream, for `follow`. Nobody can guess its name."""
+    async def reader(self, stream: str, subjects: Sequence[str], *, newest: bool, after: int = 0) -> str:
+        """Makes a reader of a stream, for `follow`: of what comes after a message, if one is given."""
         name = self._client.new_inbox().rpartition(".")[2]
+        policy = api.DeliverPolicy.LAST_PER_SUBJECT if newest else api.DeliverPolicy.ALL
         config = api.ConsumerConfig(
             name=name,
-            deliver_policy=api.DeliverPolicy.LAST_PER_SUBJECT if newest else api.DeliverPolicy.ALL,
+            deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE if after else policy,
+            opt_start_seq=after + 1 if after else None,
             ack_policy=api.AckPolicy.NONE,
             filter_subjects=list(subjects),
             inactive_threshold=_FORGET_S,
@@ -106,11 +110,28 @@ class Link:
                 ask = {
                     "batch": _AT_ONCE,
                     "max_bytes": most,
-                    "expires": int(self._wait_s * 1e9),
-                    "idle_heartbeat": int(self._heartbeat_s * 1e9),
+                    "expires": int(_WAIT_S * 1e9),
+                    "idle_heartbeat": int(_HEARTBEAT_S * 1e9),
                 }
                 await answers.ask(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{reader}", ask, most)
                 await answers.take(take)
+
+    async def some(self, stream: str, subject: str, after: int, most: int, wait_s: float) -> list[Msg]:
+        """Returns what there is after a message, up to so many bytes; if there is nothing, it waits for one."""
+        found: list[Msg] = []
+        name = await self.reader(stream, [subject], newest=False, after=after)
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{name}"
+        try:
+            async with self._answers() as answers:
+                await answers.ask(subject, {"batch": 1, "expires": int(wait_s * 1e9)}, MESSAGE_BYTES)
+                await answers.take(found.append, 1, wait_s)
+                more = min(found[0].metadata.num_pending, _AT_ONCE - 1) if found else 0
+                if more and (left := most - len(found[0].data)) > 0:
+                    await answers.ask(subject, {"batch": more, "max_bytes": left, "no_wait": True}, left)
+                    await answers.take(found.append, more)
+        finally:
+            await self.forget(stream, name)
+        return found
 
     async def newest(self, stream: str, subject: str) -> list[Msg]:
         """Returns the newest message of each subject that matches."""
@@ -123,8 +144,29 @@ class Link:
 
     async def ask(self, subject: str, data: bytes, timeout_s: float) -> bytes:
         """Sends one request, and returns the answer; if nobody is there, that is an error."""
-        message = await self._client.request(subject, data, timeout=timeout_s)
+        number = next(self._questions)
+        if not number:
+            await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
+        to = f"{self._inbox}.{number}"
+        answer = self._asked[to] = asyncio.get_running_loop().create_future()
+        try:
+            await self._client.publish(subject, data, to)
+            async with asyncio.timeout(timeout_s):
+                message = await answer
+        finally:
+            del self._asked[to]
+        if (message.headers or {}).get("Status") == "503":
+            raise nats.errors.NoRespondersError
         return bytes(message.data)
+
+    async def _answered(self, message: Msg) -> None:
+        answer = self._asked.get(message.subject)
+        if answer is not None and not answer.done():
+            answer.set_result(message)
+
+    async def tell(self, subject: str, data: bytes) -> None:
+        """Sends a message that nobody answers: whether it comes is not known."""
+        await self._client.publish(subject, data)
 
     async def answer(
         self, subject: str, work: Callable[[str, bytes], Awaitable[bytes]], *, at_once: bool = False
@@ -135,7 +177,9 @@ class Link:
 
         async def take(message: Msg) -> None:
             with contextlib.suppress(nats.errors.Error, asyncio.TimeoutError):
-                await message.respond(await work(message.subject.rpartition(".")[2], message.data))
+                found = await work(message.subject.rpartition(".")[2], message.data)
+                if message.reply:
+                    await message.respond(found)
 
         async def begin(message: Msg) -> None:
             task = asyncio.create_task(take(message))
@@ -147,7 +191,7 @@ class Link:
 
     @contextlib.asynccontextmanager
     async def _answers(self) -> AsyncIterator["_Answers"]:
-        answers = _Answers(self._client, 3 * self._heartbeat_s)
+        answers = _Answers(self._client)
         subscription = await self._client.subscribe(answers.inbox, cb=answers.put)
         try:
             yield answers
@@ -159,9 +203,9 @@ class Link:
 class _Answers:
     """Receives many messages that answer one request. (The client's own way to wait loses cancellations.)"""
 
-    def __init__(self, client: Client, silence_s: float) -> None:
+    def __init__(self, client: Client) -> None:
         self.inbox = client.new_inbox()
-        self._client, self._silence_s = client, silence_s
+        self._client = client
         self._queue: asyncio.Queue[Msg] = asyncio.Queue()
         self._left = 0  # bytes that we have asked for
 
@@ -175,13 +219,12 @@ class _Answers:
         self._left = most + MESSAGE_BYTES
         await self._client.publish(subject, json.dumps(request).encode(), self.inbox)
 
-    async def take(self, take: Take) -> None:
+    async def take(self, take: Take, left: int = _AT_ONCE, wait_s: float = 0.0) -> None:
         """Takes all that one request brings. A stream that is gone, or a silent server, is an error."""
-        left = _AT_ONCE
         while left:
             if self._left < 0:
                 raise nats.errors.Error("nats: the server sends more than it was asked for")
-            async with asyncio.timeout(self._silence_s):
+            async with asyncio.timeout(3 * _HEARTBEAT_S + wait_s):
                 message = await self._queue.get()
             headers = message.headers or {}
             status = headers.get("Status")

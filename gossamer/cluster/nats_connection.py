@@ -74,14 +74,18 @@ class Wire:
 
     def call(self, work: Callable[[Link], Awaitable[T]], timeout_s: float = CALL_S) -> T:
         """Returns the work's result. Raises Unreachable: at once if the server is down, else after the time-out."""
-        self.check()
-        if not self.is_up or self._loop.is_closed():
-            raise Unreachable("the connection to nats-server is down")
-        called = asyncio.run_coroutine_threadsafe(self._called(work, timeout_s), self._loop)
+        called = self.begin(work, timeout_s)
         try:
             return called.result(2 * timeout_s)  # twice: only if the thread ended meanwhile
         except (concurrent.futures.CancelledError, concurrent.futures.TimeoutError) as error:
             raise Unreachable("the connection to nats-server was closed") from error
+
+    def begin(self, work: Callable[[Link], Awaitable[T]], timeout_s: float = CALL_S) -> "concurrent.futures.Future[T]":
+        """Does the same without waiting for the result."""
+        self.check()
+        if not self.is_up or self._loop.is_closed():
+            raise Unreachable("the connection to nats-server is down")
+        return asyncio.run_coroutine_threadsafe(self._called(work, timeout_s), self._loop)
 
     def keep(self, job: Job) -> Callable[[], None]:
         """Runs the job in this and every later connection, and again when it fails; the result ends that."""
@@ -151,7 +155,7 @@ class Wire:
                 disconnected_cb=on_end,
                 closed_cb=on_end,
             )
-            self._link = Link(client, broken, self._is_far)
+            self._link = Link(client, broken)
             self._count += 1
             for job in self._jobs:
                 self._start(job)
@@ -178,7 +182,7 @@ class Wire:
         """Returns our credentials: a password, or a certificate."""
         at = self._address
         if "cert" in at:
-            return {"tls": context(at), "tls_hostname": at["name"]}
+            return {"tls": context(at), "tls_hostname": at["name"], "tls_handshake_first": True}
         return {"user": at["user"], "password": at["password"]}
 
     async def _called(self, work: Callable[[Link], Awaitable[T]], timeout_s: float) -> T:

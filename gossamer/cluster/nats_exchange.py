@@ -196,13 +196,15 @@ class NatsExchange:
         await link.tail("links", subjects, self._take, newest=False, room=self._room)
 
     def _take(self, message: Msg) -> None:
-        at, headers = message.metadata.sequence.stream, message.headers or {}
+        self._come(message.metadata.sequence.stream, message.subject, message.headers or {}, message.data)
+
+    def _come(self, at: int, subject: str, headers: Mapping[str, str], data: bytes) -> None:
         try:
-            piece = self._opened(message.subject, headers, message.data)
+            piece = self._opened(subject, headers, data)
         except TooNew as error:
-            self._refuse(message, at, str(error))
+            self._refuse(subject, at, str(error))
         except Unreadable as error:
-            self._aside.put(message.data, str(error), subject=message.subject, headers=headers)
+            self._aside.put(data, str(error), subject=subject, headers=headers)
             with self._guard:
                 self._removable.append(at)
             self._has_due.set()
@@ -228,9 +230,9 @@ class NatsExchange:
             if held is None or not held.at:  # of two copies the first: both go when it does
                 self._held[key] = _Held(at, piece)
 
-    def _refuse(self, message: Msg, at: int, why: str) -> None:
+    def _refuse(self, subject: str, at: int, why: str) -> None:
         """Refuses a message. It stays where it is; what comes behind it in its stream waits for it."""
-        sender, to = ends(message.subject)
+        sender, to = ends(subject)
         self._aside.refuse(why, sender=sender, to=to)
         with self._guard:
             self._unread.setdefault(sender if to == ANY else f"{sender}>{to}", at)

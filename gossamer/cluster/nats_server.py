@@ -68,7 +68,8 @@ class Open:
     def access(self) -> str:
         names = {"cert_file": "cert", "key_file": "key", "ca_file": "authority"}
         files = ", ".join(f"{name}: {json.dumps(self.files[key])}" for name, key in names.items())
-        return f"tls {{ {files}, verify_and_map: true }}\n{self._accounts() if self.services else self._users()}"
+        tls = f"tls {{ {files}, verify_and_map: true, handshake_first: true }}"
+        return f"{tls}\n{self._accounts() if self.services else self._users()}"
 
     def _accounts(self) -> str:
         offered: dict[str, list[str]] = {}
@@ -203,13 +204,11 @@ class Server:
     def _answers(self) -> bool:
         """Returns whether a server of ours is there: it knows our password or certificate, and its JetStream is up."""
         try:
-            with socket.create_connection((urlsplit(self.address["url"]).hostname, self._port), 1.0) as plain:
-                info = json.loads(plain.makefile("rb", buffering=0).readline().partition(b" ")[2])
-                if not self._open:
-                    access = {"user": USER, "pass": self._password}
-                    return bool(info.get("jetstream")) and _is_welcome(plain, access)
-                with context(self._open.files).wrap_socket(plain, server_hostname=tls_name(self._open.site)) as secret:
-                    return bool(info.get("jetstream")) and _is_welcome(secret, {"tls_required": True})
+            if self._open:
+                with _greeted(self.address, 1.0) as secret:
+                    return _is_welcome(secret, {"tls_required": True})
+            with socket.create_connection(("127.0.0.1", self._port), 1.0) as plain:
+                return _is_welcome(plain, {"user": USER, "pass": self._password})
         except (OSError, ValueError):
             return False
 
@@ -235,23 +234,37 @@ class Server:
             return "(there is none)"
 
 
+def _greeted(at: Mapping[str, str], timeout_s: float) -> ssl.SSLSocket:
+    where = urlsplit(at["url"])
+    plain = socket.create_connection((where.hostname, where.port), timeout_s)
+    try:
+        return context(at).wrap_socket(plain, server_hostname=at["name"])
+    except BaseException as error:
+        plain.close()
+        if isinstance(
+            error, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError
+        ):  # nobody has seen our certificate
+            raise ConnectionAbortedError from None
+        raise
+
+
 def why_refused(at: Mapping[str, str], timeout_s: float) -> str:
     """Returns why the server of another site does not let us in, in words; empty if it does."""
-    where = urlsplit(at["url"])
     try:
-        with socket.create_connection((where.hostname, where.port), timeout_s) as plain:
-            if not plain.makefile("rb", buffering=0).readline():
-                return "closes the connection at once: nobody is behind that address, or another program"
-            with context(at).wrap_socket(plain, server_hostname=at["name"]) as secret:
-                if _is_welcome(secret, {"tls_required": True}):
-                    return ""
-                return f"does not let {at['cert']} in: its file names no such site"
+        with _greeted(at, timeout_s) as secret:
+            if _is_welcome(secret, {"tls_required": True}):
+                return ""
+            return f"does not let {at['cert']} in: its file names no such site"
     except TimeoutError:
         return f"does not answer within {timeout_s:g} s"
     except ssl.SSLCertVerificationError as error:
         remedy = f"; {RENEW}" if "expired" in error.verify_message else ""
         return f"has no certificate of {at['name']} that {at['authority']} has signed: {error.verify_message}{remedy}"
+    except ConnectionAbortedError:
+        return "closes the connection at once: nobody is behind that address, or another program"
     except ssl.SSLError as error:
+        if "WRONG_VERSION" in (error.reason or ""):
+            return "does not begin with TLS: it is another program, or a Gossamer that is older than this one"
         if "EXPIRED" in (error.reason or ""):
             return f"refuses the certificate {at['cert']}, which has ended: {RENEW}"
         return f"refuses the certificate {at['cert']}: bring those of this federation here"
@@ -263,12 +276,9 @@ def why_refused(at: Mapping[str, str], timeout_s: float) -> str:
 
 def shown(at: Mapping[str, str], timeout_s: float) -> str:
     """Returns the certificate that the server of another site shows us, as PEM; empty if it cannot be reached."""
-    where = urlsplit(at["url"])
     try:
-        with socket.create_connection((where.hostname, where.port), timeout_s) as plain:
-            plain.makefile("rb", buffering=0).readline()
-            with context(at).wrap_socket(plain, server_hostname=at["name"]) as secret:
-                return ssl.DER_cert_to_PEM_cert(secret.getpeercert(binary_form=True) or b"")
+        with _greeted(at, timeout_s) as secret:
+            return ssl.DER_cert_to_PEM_cert(secret.getpeercert(binary_form=True) or b"")
     except OSError:
         return ""
 
@@ -294,9 +304,11 @@ def find() -> str:
 
 
 def _is_welcome(connection: socket.socket, access: Mapping[str, object]) -> bool:
-    hello = {"verbose": False, "pedantic": False, **access}
+    """Returns whether a server lets us in, and has its JetStream. What it says first comes after the TLS greeting."""
+    lines, hello = connection.makefile("rb"), {"verbose": False, "pedantic": False, **access}
+    has_jetstream = bool(json.loads(lines.readline().partition(b" ")[2] or b"{}").get("jetstream"))
     connection.sendall(b"CONNECT %s\r\nPING\r\n" % json.dumps(hello).encode())
-    return connection.makefile("rb").readline().startswith(b"PONG")
+    return lines.readline().startswith(b"PONG") and has_jetstream
 
 
 def free_port() -> int:

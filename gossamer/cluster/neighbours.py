@@ -19,7 +19,7 @@ from gossamer.clocks import Clock
 from gossamer.cluster import site_list
 from gossamer.cluster.federation_file import Federation, home_of, load
 from gossamer.cluster.keys import address, paths
-from gossamer.cluster.mail import Mail
+from gossamer.cluster.mail import Mail, Relay
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import Open, why_refused
 from gossamer.cluster.orders import orders_of
@@ -28,7 +28,7 @@ from gossamer.cluster.protocol import Address, Federated, Summary
 from gossamer.cluster.replicas import Replication, holders
 from gossamer.cluster.site_list import is_holding, to_carry_out
 from gossamer.cluster.site_service import Source, services
-from gossamer.cluster.standing import Follower, Teller, publish, read_summary
+from gossamer.cluster.standing import Follower, Teller, publish, read_all, read_summary
 from gossamer.errors import ConfigError, SiteError
 from gossamer.placement.hostmap import HostMap
 from gossamer.placement.network import RoundTrips
@@ -83,7 +83,7 @@ class Neighbours:
         self.waiting_for: list[str] = []  # when we are finished ourselves
 
     def address(self, site: str) -> Address:
-        """Returns how an agent of ours reaches a site's server."""
+        """Returns how we reach a site's server."""
         return address(self._files, site, self._federation.sites[site].address)
 
     def for_agents(self) -> Federated:
@@ -93,7 +93,7 @@ class Neighbours:
             site=self.site,
             members=self.members,
             sites=sites,
-            others={name: self.address(name) for name in self.names if name != self.site},
+            others=[name for name in self.names if name != self.site],
             gone=[name for name, site in sites.items() if site.gone],
             is_replicated=self.replicas > 1,
         )
@@ -126,6 +126,7 @@ class Neighbours:
         own.keep(source.serve)
         own.keep(self._teller.serve)
         own.keep(Mail(home_of(self.site)).serve)
+        own.keep(Relay(self.site, self._wires).serve)
         if self.replicas > 1:
             assert isinstance(directory, Path), "`load` has refused it"
             self._replication = Replication(directory, self.site, self.names, self.replicas, self._clock, source)
@@ -169,16 +170,15 @@ class Neighbours:
         """Returns the summaries of the others; None: not to be reached. `is_new`: as they are this moment, and not as
         of the last change that matters. A site that has sent good-bye is not asked any more; it sends it to our server
         too, since we may not reach its own before that is gone."""
+        assert self._own is not None
         asked = {name: wire for name, wire in self._wires.items() if name not in self._left}
-        found = {name: self._summary(name, wire, is_new) for name, wire in asked.items()}
+        found = {name: None if is_new else self._followers[name].latest for name in asked}
+        found |= read_all({name: wire for name, wire in asked.items() if found[name] is None}, self.site)
+        for name in [name for name, other in found.items() if other is None]:
+            found[name] = read_summary(self._own, name)
         self._left |= {name for name, other in found.items() if other is not None and other.left}
         self._look_why([name for name, wire in asked.items() if not wire.is_up and name not in self._left])
         return {name: other for name, other in found.items() if name not in self._left}
-
-    def _summary(self, name: str, wire: Wire, is_new: bool) -> Summary | None:
-        assert self._own is not None
-        latest = None if is_new else self._followers[name].latest
-        return latest or read_summary(wire, name) or read_summary(self._own, name)
 
     def _look_why(self, silent: Sequence[str]) -> None:
         """Finds out, now and then, whether sites are silent because a certificate is refused: a person must know it."""

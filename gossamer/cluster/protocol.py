@@ -55,7 +55,7 @@ class Federated(msgspec.Struct, frozen=True, kw_only=True):
     site: str
     members: Members
     sites: dict[str, Site]
-    others: dict[str, Address] = {}  # the sites that can be reached
+    others: list[str] = []  # the sites that can be reached
     gone: list[str] = []
     is_replicated: bool = False
 

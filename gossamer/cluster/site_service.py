@@ -20,7 +20,6 @@ from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import MOVES, Snapshot, chains, file_names, number_of, site_of
 from gossamer.archive.mark import MARK
 from gossamer.archive.store import Store, checked
-from gossamer.cluster.federation_file import home_of
 from gossamer.cluster.jetstream import Link
 from gossamer.cluster.keys import OPERATOR
 from gossamer.cluster.protocol import Versioned, decode, encode
@@ -92,13 +91,11 @@ Order = Callable[[bytes], Taken]
 def services(site: str, others: Collection[str], gone: Collection[str] = ()) -> dict[str, list[str]]:
     """Returns the subjects that each other site, and the operator, may use in the server of this one. A site that is
     gone may read the list of sites: if it comes back, it learns that from it."""
-    standing, home = "$JS.API.DIRECT.GET.KV_standing", home_of(site)
+    standing = "$JS.API.DIRECT.GET.KV_standing"
     found = {
         other: [
             standing,
             f"$KV.standing.{other}",
-            f"$KV.receipts.{other}.{home}",
-            "$JS.API.CONSUMER.MSG.NEXT.links.*",  # of readers that we make: only who asked for one knows its name
             f"{MAIL}.{other}",
             f"{FILES}.{other}",
             f"{STANDING}.{other}",

@@ -20,6 +20,7 @@ ANYONE = "="  # the receiver of what is for anyone; no agent can have this name
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _COUNT = re.compile(r"[0-9]{1,18}")
 _KIND = re.compile(r"[a-z]{1,32}")
+HEADERS = ("number", "part", "parts", "previous", "kind", "protocol", "digest", "piece", "pieces")
 _NUMBERS = {"number": None, "part": None, "parts": None, "previous": None, "protocol": "1", "piece": "0", "pieces": "1"}
 
 

@@ -81,8 +81,9 @@ class Incoming(Intake):
         return found
 
     def owners_changed(self) -> None:
-        """Looks again at messages that wait for zones: these were to come to us, but may have gone elsewhere."""
-        self._opened = self._chain.number
+        """Looks again at messages that wait for zones, also those of this round: these were to come to us, but may have
+        gone elsewhere, or be here."""
+        self._opened = self._chain.round
 
     def arrived(
         self,

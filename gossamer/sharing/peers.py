@@ -199,6 +199,8 @@ class Sharing:
         is_full, has_time = self._is_full and not is_last, self._orders.others_work and not is_last
         links, held = self._held.divided(closed.links, owners, len(self._orders.others), is_full, has_time)
         sent = Sent(changes=held)
+        if owners.is_native(links.key).any():  # ours by now, when they were held back: they need not wait for anything
+            self.intake.owners_changed()
         messages = arrived.outbox + outgoing.messages(links, owners, arrived.from_remote)
         if not self._held.is_late:
             messages += outgoing.shares(self._others)

@@ -37,6 +37,7 @@ _SLOW_S = 5.0  # what needs more than a look at manifests is looked at so often
 
 _LIVE = ("memory_bytes", "connections", "active_hosts", "backed_off_hosts", "due_hosts")  # None: not known from here
 
+FAR = ("visits", "known", "frontier")  # that sites elsewhere tell
 _SUMMED = ("visits", "requisites", "truncated", "known", "frontier", "hosts", "wire_bytes")
 
 Row = dict[str, Any]
@@ -194,13 +195,21 @@ class Monitor:
     def state(self) -> str:
         """Returns one word for all agents: starting, running, waiting, ended, or stopped."""
         rows = self.agents()
+        far = {row["state"] for row in self.elsewhere}
+        if far & {"crawling", "idle"}:  # idle: others have work
+            return "running"
         if any(row["process"] or row["state"] not in ("ended", "stopped") for row in rows):
             until_s = self._waits_until_s() or 0.0  # a moment is no waiting: it would come and go all the time
             is_waiting = until_s - self.now_s > _WAITING_S
             return "waiting" if is_waiting else "running" if self._snapshots() else "starting"
         if not rows:
-            return "empty"
+            return "ended" if "ended" in far else "empty"
         return "stopped" if any(row["state"] == "stopped" for row in rows) else "ended"
+
+    @property
+    def elsewhere(self) -> list[Row]:
+        """Returns what sites on other machines last said of themselves."""
+        return [row for row in self._elsewhere or () if row["site"] not in self.archives]
 
     def agents(self) -> list[Row]:
         return [row for archive in self.archives.values() for row in archive.agents.values()]
@@ -258,9 +267,11 @@ class Monitor:
         def ask() -> None:
             from gossamer.cluster import federation as federated
 
-            found = self._elsewhere or []
+            before, found = {row["site"]: row for row in self._elsewhere or ()}, self._elsewhere or []
             with suppress(GossamerError, OSError):
                 found = federated.status(federation, federation.elsewhere)
+            for row in found:  # what a site that is not reached has done before is not undone
+                row |= {name: before.get(row["site"], row)[name] for name in FAR if row[name] is None}
             self._elsewhere = found
 
         self._asked_s = now_s

@@ -9,7 +9,7 @@ from gossamer.crawl.stats import CALM, refused_links, remedy
 from gossamer.watch.advice import advice
 from gossamer.watch.figures import printable
 from gossamer.watch.history import COLUMNS, History
-from gossamer.watch.monitor import Archive, Monitor, Row, totals
+from gossamer.watch.monitor import FAR, Archive, Monitor, Row, totals
 from gossamer.watch.thumbnails import REFERRERS, Thumbnails
 
 _ROWS = 500_000  # of visits that are read at the start; older ones are left out of the figures over time
@@ -30,13 +30,18 @@ class Observer(Monitor):
     def now(self) -> Row:
         """Returns the totals, by the same names and of the same sources as `gossamer status --json`."""
         found = totals(self._snapshots(), self.now_s)
+        for name in FAR:
+            there = [row[name] for row in self.elsewhere if row[name] is not None]
+            found[name] = sum(there, found[name] or 0) if there else found[name]
+        paces = [self._rate(), *(row["pages_per_s"] for row in self.elsewhere if row["state"] == "crawling")]
+        known = [pace for pace in paces if pace is not None]
         due = [row["due_hosts"] for row in self.agents() if row["due_hosts"] is not None]
         return {
             "name": str(self.place),
             "is_federation": self.federation is not None,
             "state": self.state(),
             **found,
-            "rate": {**found["rate"], "now": self._rate()},
+            "rate": {**found["rate"], "now": sum(known) if known else None},
             "due_hosts": sum(due) if due else None,
             "is_partial": self.history.is_partial,
         }

@@ -18,6 +18,7 @@ import pytest
 from commands import ROOT, Process, answer, run, running, succeed
 from crawls import QUICK, crawl, statuses
 from federations import _family, write
+from test_watch import watch
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.store import Directory
@@ -177,6 +178,18 @@ def test_machines_are_brought_up_by_the_page(count: int, web: RunningWeb, tmp_pa
             return {row["site"] for row in rows if row["state"] in ("crawling", "idle")}
 
         machines.wait_until(lambda: answering() == {*names} - {lost}, "answer of all sites but the one that is lost")
+        with watch(machines["laptop"] / "sites.toml") as shown:
+
+            def states() -> dict[str, str]:
+                kind, first = next(shown.events())
+                assert kind == "state"
+                return {row["site"]: row["state"] for row in first["sites"]["sites"]}
+
+            machines.wait_until(lambda: states().get(lost) == "not reached", "look at all sites")
+            assert {name: state in ("crawling", "idle") for name, state in states().items()} == {
+                name: name != lost for name in names
+            }
+            assert json.loads(shown.ask("/api/state")[2])["now"]["state"] == "running"
         words = run("federation", "adopt", "sites.toml", lost, free_port(), at=machines["laptop"])
         assert words.returncode == 0, words.stderr
         assert f"{lost} runs on the machine of {holder}" in words.stderr.decode()
@@ -197,6 +210,24 @@ def test_machines_are_brought_up_by_the_page(count: int, web: RunningWeb, tmp_pa
         rows = machines.asked("federation", "status", "sites.toml")
         assert {row["site"]: row["state"] for row in rows} == dict.fromkeys(names, "ended")
         assert next(row["known"] for row in rows if row["site"] == lost) == 0, "it has given its hosts away"
+        with watch(machines["laptop"] / "sites.toml") as shown:
+
+            def seen() -> dict[str, Any]:
+                return json.loads(shown.ask("/api/state")[2])["sites"]  # type: ignore[no-any-return]
+
+            machines.wait_until(lambda: all(row["state"] == "ended" for row in seen()["sites"]), "answer of all sites")
+            figures = ("site", "visits", "known", "frontier", "latitude")
+            assert [[row[name] for name in figures] for row in seen()["sites"]] == [
+                [row["site"], row["visits"], row["known"], row["frontier"], len(row["site"])] for row in rows
+            ]
+            now = json.loads(shown.ask("/api/state")[2])["now"]
+            assert [now[name] for name in ("visits", "known", "frontier")] == [
+                sum(row[name] for row in rows) for name in ("visits", "known", "frontier")
+            ]
+            assert now["state"] == "ended"
+            flows = {(flow["from"], flow["to"]): flow["links"] for flow in seen()["flows"]}
+            assert flows == {(row["site"], to): sent["links"] for row in rows for to, sent in row["crossed"].items()}
+            assert len(flows) >= len(names)
         sql = "SELECT url, status FROM pages WHERE host != 'silent.test'"
         pages = machines.asked("query", "sites.toml", sql)
         alone = statuses(

@@ -5,6 +5,8 @@ import contextlib
 import json
 import os
 import shutil
+import socket
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,11 +17,13 @@ from typing import Any
 import pytest
 from commands import Process, answer, complaint, run, running, succeed
 from crawls import QUICK
-from federations import federation
+from federations import federation, write
 
 from gossamer.archive.manifest import MOVES
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
+from gossamer.cluster.federation import prepare
+from gossamer.cluster.federation import status as status_of_sites
 from gossamer.cluster.federation_file import load
 from gossamer.cluster.keys import OPERATOR, make_keys
 from gossamer.cluster.location import locate
@@ -273,3 +277,46 @@ def test_the_list_of_sites_is_changed_by_a_command(machines: Machines) -> None:
         assert "only the operator gives orders" in refused
     usage = complaint("federation", "add-site", "sites.toml", "oslo", at=machines["asker"])
     assert "write `gossamer federation add-site sites.toml NAME HOST:PORT`" in usage
+
+
+class Mute:
+    """Servers that take connections and say nothing. `together`: all of them had one open at the same time."""
+
+    def __init__(self, count: int) -> None:
+        self.together = threading.Event()
+        self._count, self._open, self._guard = count, Counter[int](), threading.Lock()
+        self._listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+        self.ports = [listener.getsockname()[1] for listener in self._listeners]
+        for listener in self._listeners:
+            threading.Thread(target=self._serve, args=(listener,), daemon=True).start()
+
+    def _serve(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                threading.Thread(target=self._hold, args=(connection, listener.fileno()), daemon=True).start()
+
+    def _hold(self, connection: socket.socket, at: int) -> None:
+        with self._guard:
+            self._open[at] += 1
+            if len(+self._open) == self._count:
+                self.together.set()
+        with connection, contextlib.suppress(OSError):
+            while connection.recv(65_536):
+                pass
+        with self._guard:
+            self._open[at] -= 1
+
+    def close(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+
+def test_all_sites_are_asked_for_their_state_at_once(tmp_path: Path) -> None:
+    """One that is slow keeps the others waiting no longer than itself."""
+    with contextlib.closing(Mute(4)) as mute:
+        made = load(write(tmp_path, dict(zip("abcd", mute.ports, strict=True)), {}, 1))
+        prepare(made)
+        rows = status_of_sites(made)
+    assert [(row["site"], row["state"]) for row in rows] == [(name, "not reached") for name in "abcd"]
+    assert mute.together.is_set()

@@ -55,7 +55,6 @@ def listening(made: Federation, site: str) -> Iterator[None]:
             except OSError:
                 return
             with contextlib.suppress(OSError), connection:
-                connection.sendall(b"INFO {}\r\n")
                 context.wrap_socket(connection, server_side=True).close()
 
     with socket.create_server((where[0], int(where[2]))) as listener:
@@ -96,9 +95,17 @@ def test_an_ended_certificate_is_said_on_both_sides(made: Federation) -> None:
 
 def test_a_link_that_is_cut_is_no_certificate_that_is_refused(made: Federation) -> None:
     """A forwarded port with nobody behind it takes connections, and closes them."""
-    with contextlib.closing(Proxy(free_port())) as proxy:
-        there = address(paths(made.keys, "east"), "north", f"127.0.0.1:{proxy.port}")
-        assert "closes the connection at once" in why_refused(there, 5.0)
+    with contextlib.closing(Proxy(free_port())) as proxy, socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def reset() -> None:
+            connection, _ = listener.accept()
+            connection.recv(1)  # what is not read when it is closed makes of the end a reset
+            connection.close()
+
+        threading.Thread(target=reset, daemon=True).start()
+        for port in (proxy.port, listener.getsockname()[1]):
+            there = address(paths(made.keys, "east"), "north", f"127.0.0.1:{port}")
+            assert "closes the connection at once" in why_refused(there, 5.0)
 
 
 def test_certificates_are_renewed_before_they_end(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import nats.errors
 import pytest
 from nats_site import eventually
@@ -21,16 +22,17 @@ from gossamer.archive.store import Memory
 from gossamer.clocks import RealClock
 from gossamer.cluster.federation import prepare
 from gossamer.cluster.federation_file import Federation, home_of, load
+from gossamer.cluster.gateway import Gateway
 from gossamer.cluster.jetstream import Link
 from gossamer.cluster.keys import OPERATOR, address, paths
-from gossamer.cluster.mail import FromSite
+from gossamer.cluster.mail import RELAY, Answer, FromSite, Given, Question
 from gossamer.cluster.nats_connection import Unreachable, Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server, free_port
 from gossamer.cluster.neighbours import Neighbours
 from gossamer.cluster.protocol import Summary, encode
 from gossamer.cluster.registrar import of_agents
-from gossamer.cluster.site_service import FILES, ORDERS, HandOver, Request
+from gossamer.cluster.site_service import FILES, MAIL, ORDERS, HandOver, Request
 from gossamer.cluster.standing import publish, read_summary
 from gossamer.crawl.inbox import Aside, set_aside
 
@@ -102,7 +104,7 @@ def count(wire: Wire, stream: str = "links") -> int:
 
 
 def test_each_site_gets_its_own_mail_and_confirms_it(north: Place) -> None:
-    found = {name: FromSite(north.let_in(name), name, "north_a0") for name in ("evil", "south")}
+    found = {name: FromSite(north.let_in(name), name, "north_a0", f"{MAIL}.{name}") for name in ("evil", "south")}
     for number in range(1, 4):
         for name in found:
             assert north.exchange.publish(letter(number, name, name.encode()))
@@ -112,7 +114,7 @@ def test_each_site_gets_its_own_mail_and_confirms_it(north: Place) -> None:
     found["south"].acknowledge("north_a0>south", 2)
     eventually(lambda: north.exchange.confirmed("north_a0>south") == 2 and count(north.wire) == 4)
     assert north.exchange.confirmed("north_a0>evil") == 0
-    again = FromSite(north.let_in("south"), "south", "north_a0")  # an agent's process that takes over
+    again = FromSite(north.let_in("south"), "south", "north_a0", f"{MAIL}.south")  # an agent's process that takes over
     eventually(lambda: [each.number for each in again.pending("south", {"north_a0>south": 2})] == [3])
     again.acknowledge("north_a0>south", 3)
     eventually(lambda: count(north.wire) == 3)
@@ -120,7 +122,7 @@ def test_each_site_gets_its_own_mail_and_confirms_it(north: Place) -> None:
 
 def test_what_a_member_cannot_do_in_the_server_of_another(north: Place) -> None:
     evil, heard = north.let_in("evil"), list[Any]()
-    south = FromSite(north.let_in("south"), "south", "north_a0")
+    south = FromSite(north.let_in("south"), "south", "north_a0", f"{MAIL}.south")
     registrar = of_agents(north.wire, 9.0)
     assert registrar.alive() is not None
     for number in range(1, 4):
@@ -148,18 +150,19 @@ def test_what_a_member_cannot_do_in_the_server_of_another(north: Place) -> None:
         lambda link: link.ask(f"{ORDERS}.evil", encode(HandOver(hosts={"h0.test": "evil"})), 1.0),
         lambda link: link.ask(f"{ORDERS}.{OPERATOR}", encode(HandOver(hosts={"h0.test": "evil"})), 1.0),
         lambda link: link.ask(f"{FILES}.south", encode(Request(have={"north_a0": 99})), 1.0),
-        lambda link: link.ask("gossamer.mail.south", b"", 1.0),
+        lambda link: link.ask(f"{MAIL}.south", msgspec.msgpack.encode(Question(9)), 1.0),
+        lambda link: link.ask(f"{RELAY}.south", msgspec.msgpack.encode(Question(9)), 1.0),
+        lambda link: link._client.request("$JS.API.CONSUMER.MSG.NEXT.links.any", b"", 1.0),
     ]
     assert north.exchange.publish(letter(4, "south"))
     assert [number for number, work in enumerate(refused) if act(evil, work)] == []
 
     async def by_answers(link: Link) -> None:
         """The server is asked for good things, and told to send the answers where they do harm."""
-        reader = (await link.ask("gossamer.mail.evil", b"", 2.0)).decode()
+        question = msgspec.msgpack.encode(Question(9, reads=True))
         for harm in ("$JS.API.STREAM.DELETE.links", "$JS.API.STREAM.PURGE.links", "$KV.orders.north_a0"):
-            ask = json.dumps({"batch": 1, "no_wait": True}).encode()
-            await link._client.publish(f"$JS.API.CONSUMER.MSG.NEXT.links.{reader}", ask, harm)
-            await link._client.publish("$KV.receipts.evil.north_a0", b"1", harm)
+            await link._client.publish(f"{MAIL}.evil", question, harm)
+            await link._client.publish(f"{MAIL}.evil", b"nonsense", harm)
             await link._client.publish(f"{FILES}.evil", b"nonsense", harm)
         await link._client.flush()
         await asyncio.sleep(0.3)
@@ -188,24 +191,64 @@ def test_what_members_and_the_operator_can_do(north: Place, made: Federation) ->
     assert eventually(lambda: read_summary(north.wire, "south")).left
 
 
-def test_a_server_cannot_speak_for_another_site(made: Federation) -> None:
-    """The evil site writes what it wants into its own server: mail of others, seeds from files here, orders."""
+def test_what_a_site_answers_is_from_it_and_is_bounded(made: Federation) -> None:
+    """The evil site answers what it wants. It cannot even name another sender; what cannot be read is set aside."""
     evil, store = Place(made, "evil"), Memory()
+    good = Given(9, ["1", "0", "1", "0", "links"], b"own")
+    answers = [
+        b"nonsense",
+        msgspec.msgpack.encode(Answer("epoch", [good] * 1001)),
+        msgspec.msgpack.encode(Answer("epoch", [Given(1, ["1"] * 40, b"")])),
+        msgspec.msgpack.encode(["epoch", [[1, ["1", "0", "1", "0", "links"], "no bytes"]]]),
+        msgspec.msgpack.encode(Answer("epoch", [Given(1, ["1", "0", "1", "0", "links", "4", "", "0", "9"], b"piece")])),
+        msgspec.msgpack.encode(Answer("other", [good])),
+        msgspec.msgpack.encode(Answer("other", [Given(2, [], b"nothing"), good])),  # as another epoch begins
+    ]
+    asked = list[Question]()
+
+    async def work(_: str, data: bytes) -> bytes:
+        question = msgspec.msgpack.decode(data, type=Question)
+        if question.reads:
+            asked.append(question)
+        return answers[min(len(asked), len(answers)) - 1] if question.reads else b""
+
     try:
-        mail = FromSite(evil.let_in("south"), "south", "evil_a0", Aside("south_a0", store))
-        forged = ["north_a0", "moves", "files", "seeds", "evil_a1"]
-        headers = {"number": "1", "part": "0", "parts": "1", "previous": "0", "kind": "links"}
-
-        async def force(link: Link) -> None:
-            """As a server of its own making would, which does not filter."""
-            for sender in forged:
-                piece = type("Msg", (), {"subject": f"links.south.{sender}", "headers": headers, "data": b"x"})()
-                piece.metadata = type("M", (), {"sequence": type("S", (), {"stream": 1})()})()
-                mail._take(piece)
-
-        evil.wire.call(force)
-        assert evil.exchange.publish(letter(1, "south", b"own", "evil_a0"))
-        assert [each.data for each in eventually(lambda: mail.pending("south", {}))] == [b"own"]
-        assert set_aside(store) == len(forged)
+        evil.wire.keep(lambda link: link.answer("answers", work))
+        mail = FromSite(evil.wire, "south", "evil_a0", "answers.evil", Aside("south_a0", store))
+        assert [(each.stream, each.data) for each in eventually(lambda: mail.pending("south", {}))] == [
+            ("evil_a0>south", b"own")
+        ]
+        assert set_aside(store) == 2
+        eventually(lambda: len(asked) >= len(answers))
+        assert [one.after for one in asked[: len(answers)]] == [0, 0, 0, 0, 0, 1, 0]
     finally:
+        mail.close()
         evil.close()
+
+
+def test_mail_comes_by_way_of_the_supervisor_whatever_breaks(made: Federation) -> None:
+    north, south = Place(made, "north"), Place(made, "south")
+    try:
+        mail = Gateway(south.exchange, "south", south.wire, ["north"])
+        for number in (1, 2):
+            assert north.exchange.publish(letter(number, "south", b"x" * 900_000))
+        assert [
+            each.number for each in eventually(lambda: mail.pending("south", {})[1:] and mail.pending("south", {}))
+        ] == [1, 2]
+        north.server.stop()
+        mail.acknowledge("north_a0>south", 1)  # nobody is there to receive it
+        eventually(lambda: not north.wire.is_up)
+        north.server.start()
+        eventually(lambda: north.exchange.confirmed("north_a0>south") == 1, 60)
+        assert north.exchange.publish(letter(3, "south", b"after"))
+        found = eventually(lambda: mail.pending("south", {"north_a0>south": 2}))
+        assert [(each.number, each.data) for each in found] == [(3, b"after")]
+        south.server.stop()
+        eventually(lambda: not south.wire.is_up)
+        south.server.start()
+        mail.acknowledge("north_a0>south", 3)
+        eventually(lambda: north.exchange.confirmed("north_a0>south") == 3, 60)
+        eventually(lambda: count(north.wire) == 0)
+    finally:
+        north.close()
+        south.close()

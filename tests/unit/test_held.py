@@ -13,7 +13,7 @@ from gossamer.archive.store import Memory
 from gossamer.archive.zones import ZONES_IN_ALL, as_ranges
 from gossamer.cluster.plan import is_shared, shared_out
 from gossamer.columns import PAGE, Contributions
-from gossamer.crawl.inbox import encode
+from gossamer.crawl.inbox import decode, encode
 from gossamer.frontier.pages import zone_of_key
 from gossamer.frontier.targets import added_up
 from gossamer.sharing import held
@@ -175,6 +175,23 @@ def test_with_full_rounds_messages_grow_with_neither_rounds_nor_agents() -> None
         assert not any(agent.peers.is_holding for agent in world.agents)
         assert world.missing() == 0
     assert sent[1] < 1.3 * sent[0] < 1
+
+
+def test_links_that_are_ours_by_now_are_taken_in_at_once() -> None:
+    """The host was undecided when they were found. They go out to ourselves; such a message waits for zones that are on
+    their way to us, and there are none: it would wait for ever, and all sites with it."""
+    world = World(Shape(agents=2, hosts=50, links=500))
+    agent = world.sites[0].home
+    chain, urls = agent.books.chain, [f"http://h{at}.test/" for at in range(50)]
+    own = [url for url, is_own in zip(urls, agent.peers.is_own(page_keys(urls)), strict=True) if is_own]
+    found = decode(message(own[:2], 1).data)
+    agent.peers._held._parts.append(found._replace(cash=np.zeros(2, np.int64)))
+    for _ in range(4):
+        world.turn(is_idle=True)
+    stream = f"{chain.agent}>{chain.agent}"
+    assert chain.snapshot.sent[stream] > 0
+    assert chain.marks.get(stream) == chain.snapshot.sent[stream]
+    assert not agent.peers.is_holding
 
 
 # Messages with nothing but cash
