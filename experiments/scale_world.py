@@ -19,9 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
+from gossamer.archive.bundle import messages_of, unbundled
 from gossamer.archive.chain import Chain
 from gossamer.archive.digests import DigestCache
-from gossamer.archive.manifest import HELD, LINKS, NEWS, REMOTE_LINKS, Changes, Message, file_name, site_of
+from gossamer.archive.manifest import BUNDLE, HELD, LINKS, NEWS, REMOTE_LINKS, Changes, Message, file_name, site_of
 from gossamer.archive.state import Counters, replace
 from gossamer.archive.store import Memory
 from gossamer.archive.zones import shares
@@ -138,8 +139,8 @@ class Wires:
 
     def deliver(self) -> None:
         while self._under_way and self._under_way[0][0] <= self._clock.now():
-            message = heapq.heappop(self._under_way)[2]
-            self._boxes[message.to].publish(message)
+            for message in unbundled(heapq.heappop(self._under_way)[2]):
+                self._boxes[message.to].publish(message)
 
     def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         found = self._boxes[to].pending(to, marks)
@@ -494,10 +495,9 @@ class World:
         for site in self.sites:
             for agent in site.agents.values():
                 total += sum(int(decode(site.store.get(name)).cash.sum()) for name in agent.chain.files.get(HELD, ()))
-                for name, _, message in agent.chain.snapshot.outbox:
-                    to = self._receiver(message.to)
-                    if to.chain.marks.get(message.stream, 0) < message.number:
-                        total += _cash(replace(message, data=site.store.get(name)))
+                for message in messages_of(site.store, agent.chain.snapshot.outbox):
+                    if self._receiver(message.to).chain.marks.get(message.stream, 0) < message.number:
+                        total += _cash(message)
         return total
 
     def _receiver(self, to: str) -> OneAgent:
@@ -508,7 +508,7 @@ class World:
 
 def _is_far(message: Message) -> bool:
     here = site_of(message.sender)
-    return bool(here) and here != (site_of(message.to) or message.to)
+    return bool(here) and message.kind != BUNDLE and here != (site_of(message.to) or message.to)
 
 
 def _rows(message: Message) -> Contributions:

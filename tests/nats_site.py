@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from gossamer.archive.manifest import ANY, Message
+from gossamer.archive.bundle import bundled, unbundled
+from gossamer.archive.manifest import ANY, BUNDLE, Message
 from gossamer.archive.state import replace
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
@@ -60,9 +61,9 @@ class Network:
         self._wire.call(lambda link: link.purge("links", 1 << 60, "links.>"))
 
     def publish(self, message: Message) -> bool:
-        return self.agent(message.sender).publish(
-            replace(message, sender=self._name(message.sender), to=self._name(message.to))
-        )
+        own = [replace(each, sender=self._name(each.sender), to=self._name(each.to)) for each in unbundled(message)]
+        travelling = bundled(own) if message.kind == BUNDLE else own
+        return all(list(map(self.agent(message.sender).publish, travelling)))
 
     def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         exchange, me = self.agent(to), self._name(to)

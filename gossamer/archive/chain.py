@@ -28,8 +28,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
+from gossamer.archive.bundle import bundled, group_of
 from gossamer.archive.damage import check_files, check_repaired, check_strays, unnamed
 from gossamer.archive.manifest import (
+    BUNDLE,
     Changes,
     Delta,
     Files,
@@ -177,7 +179,8 @@ class Chain:
         now on, if that changes.
         """
         old = self._at
-        messages, sent = _numbered(outbox, old.sent)
+        numbered, sent = _numbered(outbox, old.sent)
+        messages = bundled(numbered)
         waiting = tuple(entry for entry in old.outbox if not _is_confirmed(entry.message, exchange))
         named = tuple(OutboxEntry(_outbox_name(b), len(b.data), replace(b, data=b"")) for b in messages)
         for entry, message in zip(named, messages, strict=True):
@@ -226,8 +229,13 @@ class Chain:
                 self._published.add(entry.name)
 
     def backlog(self, exchange: Publisher) -> int:
-        """Returns the bytes that others have not committed yet."""
-        return sum(entry.size for entry in self._at.outbox if not _is_confirmed(entry.message, exchange))
+        """Returns the bytes that others have not committed yet; of a bundle, by how many of its receivers have not."""
+        total = 0
+        for entry in self._at.outbox:
+            streams = entry.message.streams
+            waiting = sum(entry.message.number > exchange.confirmed(stream) for stream in streams)
+            total += entry.size * waiting // len(streams)
+        return total
 
     def _finish(self, exchange: Publisher, fresh: Mapping[str, bytes] = MappingProxyType({})) -> None:
         """Does steps 3 and 4; doing them again is harmless."""
@@ -292,7 +300,7 @@ def is_import(store: Store) -> bool:
 
 
 def _is_confirmed(message: Message, exchange: Publisher) -> bool:
-    return message.number <= exchange.confirmed(message.stream)
+    return all(message.number <= exchange.confirmed(stream) for stream in message.streams)
 
 
 def _numbered(outbox: Sequence[Message], sent: Mapping[str, int]) -> tuple[list[Message], dict[str, int]]:
@@ -313,7 +321,8 @@ def _numbered(outbox: Sequence[Message], sent: Mapping[str, int]) -> tuple[list[
 
 
 def _outbox_name(message: Message) -> str:
-    return f"outbox/{message.to or 'any'}/{message.sender}-{message.number:012d}-{message.part:04d}.{message.kind}"
+    to = f"={group_of(message.to)}" if message.kind == BUNDLE else message.to or "any"
+    return f"outbox/{to}/{message.sender}-{message.number:012d}-{message.part:04d}.{message.kind}"
 
 
 def _carries(name: str, agent: str) -> bool:

@@ -25,8 +25,9 @@ SEED_RULES = "rules"  # the sender of those with the rules of seeds
 MOVES = "moves"  # the sender of those that order which hosts go to other sites
 # Kinds of messages.
 LINKS, REMOTE_LINKS, SEEDS, NEWS, ZONES, HOSTS = "links", "abroad", "seeds", "news", "zones", "hosts"
+BUNDLE = "bundle"  # messages for several agents of the site that travel together (archive/bundle.py)
 HELD = "held"  # the kind of files with links that are for other agents, and go out with a later round
-PROTOCOL = 4  # the version in which messages are written; every one before it can be read
+PROTOCOL = 5  # the version in which messages are written; every one before it can be read
 _ATTEMPTS = 10
 MANIFEST = re.compile(r"/\d{8,}\.json$")
 _SEAL = re.compile(rb',"xxh3":"([0-9a-f]{16})"}')
@@ -40,7 +41,7 @@ class Message(Struct, frozen=True, array_like=True):
     sender: str
     number: int
     part: int
-    to: str
+    to: str  # of a bundle: all its receivers, with commas
     data: bytes  # of those that a manifest names, nothing: it has a file
     kind: str = LINKS
     parts: int = 1
@@ -50,6 +51,11 @@ class Message(Struct, frozen=True, array_like=True):
     @property
     def stream(self) -> str:
         return self.sender if self.to == ANY else f"{self.sender}>{self.to}"
+
+    @property
+    def streams(self) -> list[str]:
+        """Returns the streams that it has messages of: several, if it is a bundle."""
+        return [f"{self.sender}>{to}" for to in self.to.split(",")] if self.kind == BUNDLE else [self.stream]
 
 
 def site_of(agent: str) -> str:

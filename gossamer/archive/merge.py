@@ -116,7 +116,10 @@ class _Merger:
         limit = self._warc_bytes if kind == "warc" else _TABLE_BYTES
         tail: list[tuple[int, str]] = []
         schema = None
-        for name in sorted(files.get(kind, ()), key=_order, reverse=True):
+        names = files.get(kind, ())
+        if len(names) < self._least:  # mostly: the others are looked at, one by one
+            return []
+        for name in sorted(names, key=_order, reverse=True):
             size = self._store.size(name)
             if size > limit // 2:
                 break

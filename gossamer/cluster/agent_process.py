@@ -13,6 +13,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+# An agent needs these in its first round. Here they are imported before agents are forked, and once for all of them.
+import numpy.ma  # noqa: F401
+import pyarrow.compute  # noqa: F401
+
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.copies import open_store
 from gossamer.archive.manifest import MOVES, SEED_FILES, SEEDS
@@ -29,17 +33,21 @@ from gossamer.crawl.inbox import Aside, FarInbox, Inbox
 from gossamer.crawl.stats import Report
 from gossamer.errors import Deposed, GossamerError, OutOfSpace, disk_full_guard
 from gossamer.event_log import log_of
+from gossamer.geography import countries
 from gossamer.placement.locator import Locator
 from gossamer.runtime import tune
 from gossamer.sharing.control import Orders
 from gossamer.sharing.exchange import Exchange, Joined
 from gossamer.sharing.peers import ZONES_MOVE, Sharing
 from gossamer.sharing.transfer import unowned
+from gossamer.web.url import domain_of
 from gossamer.wiring import open_books
 
 # Exit codes: a bug, as Python's own; another process has our place; starting again would mend nothing; no space.
 BUG, REPLACED, MISTAKE, FULL = 1, 3, 4, 5
 _FIRST_ORDERS_S = 30.0
+countries([""])  # so are the tables of these two
+domain_of("gossamer.test")
 
 
 class Desk:

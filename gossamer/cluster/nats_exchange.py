@@ -1,11 +1,12 @@
 """`NatsExchange` is the Exchange of a site with several agents: JetStream carries the messages and their receipts.
 
-A message has the subject `links.<to>.<from>`. A job reads all that is there for this agent into memory, from the start
-in every new connection, so that nothing depends on what a connection before has seen; it stops while the memory is
-full. If what the receiver needs next is not in it, later messages are dropped, and read again when they are needed. An
-acknowledgement is written as a receipt first (key-value bucket `receipts`, key `<to>.<from>`), and then the
-messages are removed: whatever breaks in between, the message comes again and is confirmed again. Messages to other
-sites are removed by their sender, when the receipt has come.
+A message has the subject `links.<to>.<from>`, and a bundle that of a group of receivers, who keep what is theirs. A job
+reads all that is there for this agent into memory, from the start in every new connection, so that nothing depends on
+what a connection before has seen; it stops while the memory is full. If what the receiver needs next is not in it,
+later messages are dropped, and read again when they are needed. An acknowledgement is written as a receipt first
+(key-value bucket `receipts`, key `<to>.<from>`), and then the messages are removed: whatever breaks in between, the
+message comes again and is confirmed again. Bundles, and messages to other sites, are removed by their sender, when all
+receipts have come.
 
 A message that is none of ours is set aside and removed. One of a later version of the protocol stays, and whatever
 comes behind it in its stream waits.
@@ -20,7 +21,8 @@ from typing import NamedTuple
 from nats.aio.msg import Msg
 from nats.js import api
 
-from gossamer.archive.manifest import ANY, Message
+from gossamer.archive.bundle import unbundled
+from gossamer.archive.manifest import ANY, BUNDLE, Message
 from gossamer.cluster.jetstream import NO_STREAM, Link, always, bucket, finish
 from gossamer.cluster.nats_connection import Job, Unreachable, Wire
 from gossamer.crawl.inbox import Aside, in_order
@@ -29,6 +31,7 @@ from gossamer.sharing.envelope import (
     ANYONE,
     Piece,
     ends,
+    group,
     joined,
     opened,
     sealed,
@@ -59,6 +62,14 @@ class _Held(NamedTuple):
 
     at: int
     piece: Piece
+
+
+class _Sent(NamedTuple):
+    """`_Sent` is where the messages of a number are in the stream of messages, and which streams they belong to."""
+
+    first: int
+    last: int
+    streams: frozenset[str]
 
 
 class NatsExchange:
@@ -93,8 +104,9 @@ class NatsExchange:
         self._due: dict[str, int] = {}  # acknowledgements to be sent, by stream
         self._confirmed: dict[str, int] = {}
         self._sites = sites
-        self._sent: dict[str, dict[int, tuple[int, int]]] = {}  # by site and number: the first and last message
-        self._delivered: dict[str, int] = {}  # by site: before which message of ours all are
+        self._sent: dict[str, dict[int, _Sent]] = {}  # what we are to remove, by subject and number
+        self._delivered: dict[str, int] = {}  # by subject: before which message of ours all are
+        self._own_at, self._removed = 0, 0  # the last message that we are to remove, and before which all are
         self._has_room, self._has_due, self._is_to_reread = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._ends = [wire.keep(job) for job in self._jobs()]
 
@@ -115,10 +127,10 @@ class NatsExchange:
                 return False
             with self._guard:
                 self._top = max(self._top, at)
-                if message.to in self._sites:
-                    sent = self._sent.setdefault(message.to, {})
-                    first, last = sent.get(message.number, (at, at))
-                    sent[message.number] = min(first, at), max(last, at)
+                if message.to in self._sites or message.kind == BUNDLE:
+                    sent = self._sent.setdefault(subject, {})
+                    first, last, streams = sent.get(message.number, _Sent(at, at, frozenset()))
+                    sent[message.number] = _Sent(min(first, at), max(last, at), streams.union(message.streams))
         return True
 
     async def _send(self, subject: str, headers: dict[str, str], data: bytes, link: Link) -> int:
@@ -136,13 +148,15 @@ class NatsExchange:
             self.acknowledge(stream, number)
         ready = in_order(messages, marks)
         with self._guard:
-            self._refusals = self._refusals + 1 if self._bytes >= self._limit else 0
+            is_full = self._bytes >= self._limit
+            self._refusals = self._refusals + 1 if is_full else 0
             is_stuck = self._refusals % _STUCK == _STUCK - 1
         if not ready or is_stuck:
             # What is missing, or what the receiver waits for before it takes these, is not in memory. If that is full,
             # it would never come.
             self._is_starved = True
-            self._wire.soon(self._has_room.set)
+            if is_full:
+                self._wire.soon(self._has_room.set)
         return ready
 
     def acknowledge(self, stream: str, number: int) -> None:
@@ -183,6 +197,7 @@ class NatsExchange:
                 self._reader, self._seen, self._has_dropped = link, 0, False
                 self._held = {key: held._replace(at=0) for key, held in self._held.items()}
                 self._unread, self._removable, self._too_long = {}, [], {}
+                self._own_at = self._removed = 0
             tasks = [asyncio.ensure_future(self._read(link)), asyncio.ensure_future(self._is_to_reread.wait())]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -192,7 +207,7 @@ class NatsExchange:
                 await finish(*tasks)
 
     async def _read(self, link: Link) -> None:
-        subjects = [f"links.{to}.*" for to in (self._agent, ANYONE)]
+        subjects = [f"links.{to}.*" for to in (self._agent, ANYONE, group(self._agent))]
         await link.tail("links", subjects, self._take, newest=False, room=self._room)
 
     def _take(self, message: Msg) -> None:
@@ -201,6 +216,9 @@ class NatsExchange:
     def _come(self, at: int, subject: str, headers: Mapping[str, str], data: bytes) -> None:
         try:
             piece = self._opened(subject, headers, data)
+            pieces = [piece]
+            if piece.message.kind == BUNDLE:
+                pieces = [Piece(each) for each in unbundled(piece.message) if each.to == self._agent]
         except TooNew as error:
             self._refuse(subject, at, str(error))
         except Unreadable as error:
@@ -209,7 +227,10 @@ class NatsExchange:
                 self._removable.append(at)
             self._has_due.set()
         else:
-            self._hold(at, piece)
+            for each in pieces:
+                self._hold(at, each)
+            if piece.message.kind != BUNDLE:
+                self._own_at = at
         with self._guard:
             self._seen = at
             self._top = max(self._top, at)
@@ -290,8 +311,8 @@ class NatsExchange:
                 delivered, self._delivered = self._delivered, {}
                 needless = self._needless(due, link)
             await self._remove(link, removable)
-            for site, before in delivered.items():
-                await link.purge("links", before, f"links.{site}.{self._agent}")
+            for subject, before in delivered.items():
+                await link.purge("links", before, subject)
             try:
                 for stream, number in sorted(due.items()):
                     await self._confirm(link, stream, number)
@@ -331,7 +352,10 @@ class NatsExchange:
             streams = {stream} if to == ANY else {*self._unread, *(key[0] for key in self._held)}
             needed = [held.at for key, held in self._held.items() if key[0] in streams and held.at]
             needed += [at for name, at in self._unread.items() if name in streams]
-            found[f"links.{token(to)}.{sender if to == ANY else '*'}"] = min([*needed, self._seen + 1])
+            if to == ANY or self._own_at >= self._removed:  # else all that came was in bundles
+                before = min([*needed, self._seen + 1])
+                found[f"links.{token(to)}.{sender if to == ANY else '*'}"] = before
+                self._removed = self._removed if to == ANY else before
         return found
 
     async def _watch(self, link: Link) -> None:
@@ -346,12 +370,14 @@ class NatsExchange:
             return
         with self._guard:
             self._confirmed[stream] = max(int(receipt.data), self._confirmed.get(stream, 0))
-            self._deliver(to, self._confirmed[stream])
+            self._deliver()
         self._has_due.set()
 
-    def _deliver(self, site: str, number: int) -> None:
-        """Notes which messages to a site it has applied, up to this number. The caller holds the guard."""
-        sent = self._sent.get(site, {})
-        done = [sent.pop(each) for each in sorted(sent) if each <= number]
-        if done:
-            self._delivered[site] = min([first for first, _ in sent.values()] or [max(last for _, last in done) + 1])
+    def _deliver(self) -> None:
+        """Notes which messages that we are to remove are confirmed by all receivers. The caller holds the guard."""
+        for subject, sent in self._sent.items():
+            numbers = [n for n in sent if all(self._confirmed.get(stream, 0) >= n for stream in sent[n].streams)]
+            done = [sent.pop(number) for number in numbers]
+            if done:
+                before = max(each.last for each in done) + 1
+                self._delivered[subject] = min([each.first for each in sent.values()] or [before])

@@ -16,6 +16,8 @@ from gossamer.sharing.control import Orders
 if TYPE_CHECKING:
     from gossamer.cluster.neighbours import Neighbours
 
+_KNOWN_S = 2.0  # how often an agent is told how many pages others know
+
 
 class Ordering:
     """`is_stopping` is set when the crawl ends: then all get the order to stop."""
@@ -65,14 +67,17 @@ class Ordering:
             self._sent[agent.name] = message, self._clock.monotonic()
 
     def _is_worth_sending(self, name: str, message: AgentOrders) -> bool:
-        """Returns whether these orders are news. Where each request costs money, how many pages others know is none for
-        a while; but then orders are repeated, as a supervisor before us may have written its own over ours."""
+        """Returns whether these orders are news. How many pages others know is none for a while: it changes with every
+        commit of each, for all. Where each request costs money, who they are is none either; but then orders are
+        repeated, as a supervisor before us may have written its own over ours."""
         if name not in self._sent:
             return True
         before, sent_s = self._sent[name]
-        if self._hub.calm_s and self._clock.monotonic() - sent_s >= self._hub.calm_s:
-            return True
-        if self._hub.calm_s and message.incarnation == before.incarnation:
+        calm_s, since_s = self._hub.calm_s, self._clock.monotonic() - sent_s
+        if since_s >= (calm_s or _KNOWN_S):
+            return bool(calm_s) or message != before
+        is_same = message.incarnation == before.incarnation
+        if is_same and (calm_s or message.orders.others.keys() == before.orders.others.keys()):
             return msgspec.structs.replace(message.orders, others=before.orders.others) != before.orders
         return message != before
 

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from gossamer.archive.bundle import unbundled
 from gossamer.archive.checksums import Checksum, of_bytes
 from gossamer.archive.manifest import (
     ANY,
+    BUNDLE,
     MANIFEST,
     PROTOCOL,
     Message,
@@ -30,7 +32,7 @@ from gossamer.archive.state import replace
 from gossamer.archive.store import Store
 from gossamer.clocks import Clock, RealClock
 from gossamer.crawl.inbox import Aside, in_order
-from gossamer.errors import GossamerError
+from gossamer.errors import GossamerError, Unreadable
 from gossamer.sharing.exchange import InProcess
 
 BUFFER_BYTES = 64 << 20
@@ -77,6 +79,7 @@ class StoreExchange:
         self._met: set[str] = set()  # agents that we have sent something to
         self._marks: dict[str, int] | None = None  # of our last commit; None: not known yet
         self._held: dict[Key, Message] = {}
+        self._fetched: set[str] = set()  # files whose messages we hold, or have applied
         self._refused: set[str] = set()  # files of messages that we cannot take
         self._failure: BaseException | None = None
         self._is_closing, self._wake = False, threading.Event()
@@ -102,7 +105,7 @@ class StoreExchange:
             return self._own.publish(message)
         if message.to != ANY:
             with self._guard:
-                self._met.add(message.to)
+                self._met.update(message.to.split(","))
         return True
 
     def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
@@ -212,15 +215,23 @@ class StoreExchange:
         with self._guard:
             wanted = self._wanted()
         sums = {entry.name: peer.sums.get(entry.name) for peer in self._peers.values() for entry in peer.outbox}
+        self._fetched &= sums.keys()
         for entry, data in zip(wanted, self._pool.map(self._data, wanted), strict=True):
             if data is None:
                 continue
             if (known := sums[entry.name]) is not None and of_bytes(data) != known:
                 self._refuse(entry, "its data are damaged: see `gossamer verify`")
                 continue
+            try:
+                found = unbundled(replace(entry.message, data=data))
+            except Unreadable as error:
+                self._refuse(entry, str(error))
+                continue
             with self._guard:
-                message = entry.message
-                self._held[message.stream, message.number, message.part] = replace(message, data=data)
+                self._fetched.add(entry.name)
+                for message in found:
+                    if message.to in (self._agent, ANY):
+                        self._held[message.stream, message.number, message.part] = message
                 self._forget()
 
     def _wanted(self) -> list[OutboxEntry]:
@@ -235,7 +246,7 @@ class StoreExchange:
                 if message.protocol > PROTOCOL:
                     self._refuse(entry, f"this gossamer reads versions of the protocol up to {PROTOCOL}")
                     break
-                if (message.stream, message.number, message.part) in self._held:
+                if entry.name in self._fetched:
                     continue
                 if room <= 0 and message.number > entries[0].message.number:
                     break
@@ -255,8 +266,12 @@ class StoreExchange:
         for peer in self._peers.values():
             for entry in peer.outbox:
                 message = entry.message
-                if message.to in (self._agent, ANY) and message.number > marks.get(message.stream, 0):
-                    found.setdefault(message.stream, []).append(entry)
+                to = message.to.split(",") if message.kind == BUNDLE else [message.to]
+                if self._agent not in to and ANY not in to:
+                    continue
+                stream = f"{message.sender}>{self._agent}" if ANY not in to else message.sender
+                if message.number > marks.get(stream, 0):
+                    found.setdefault(stream, []).append(entry)
         for entries in found.values():
             entries.sort(key=lambda entry: (entry.message.number, entry.message.part))
         return found

@@ -115,8 +115,10 @@ class Agent:
         is_urgent = self._peers.begin()
         if not (self._peers.is_site or chain.number or self._intake.has_seeds or messages):
             raise SeedError(NO_SEEDS)
-        # The archive must record a running crawl before any host is contacted, or the next one would not wait.
-        if is_urgent or self._intake.seeds or messages or self._must_judge_anew or chain.state.clean is not False:
+        # The archive must record a running crawl before any host is contacted, or the next one would not wait. While no
+        # page is known none is contacted: an agent that has just been added commits what it gets, and that is enough.
+        is_news = known and chain.state.clean is not False
+        if is_urgent or self._intake.seeds or messages or self._must_judge_anew or is_news:
             self._commit()
         self._allow()
         self._fetching.start()
@@ -362,10 +364,11 @@ class Agent:
             marks=high_water(messages),
             outbox=sent.outbox,
             exchange=peers.exchange,
-            applied=[(message.stream, message.number) for message in messages],
+            applied=list(dict.fromkeys((message.stream, message.number) for message in messages)),
             now_s=self._clock.now(),
         )
         books.index.release(changes)
+        going = [entry for entry in books.chain.snapshot.outbox if entry.message.number == round_.number]
         self._arrived = []
         self._round = self._new_round()
         self._phase = ""
@@ -380,8 +383,8 @@ class Agent:
             new=closed.new,
             known=books.index.count,
             sent_links=sent.links,
-            sent_messages=len(sent.outbox),
-            sent_bytes=sum(len(message.data) for message in sent.outbox),
+            sent_messages=len(going),
+            sent_bytes=sum(entry.size for entry in going),
             remote=sent.remote,
             generate_s=self._scheduler.cost_s,
             seconds=self._commit_cost_s,

@@ -11,13 +11,16 @@ from typing import NamedTuple
 
 from xxhash import xxh3_64_hexdigest
 
-from gossamer.archive.manifest import ANY, PROTOCOL, Message
+from gossamer.archive.bundle import group_of
+from gossamer.archive.manifest import ANY, BUNDLE, PROTOCOL, Message
 from gossamer.archive.state import replace
 from gossamer.errors import TooNew, Unreadable
 
 PIECE_BYTES = 1 << 20  # half of what a server takes: the rest is more than enough for headers
-ANYONE = "="  # the receiver of what is for anyone; no agent can have this name
+ANYONE = "="  # the receiver of what is for anyone, and with a number, of bundles; no agent can have such a name
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
+_GROUP = re.compile(rf"{ANYONE}[0-9]+")
+_TO = re.compile(rf"{ANYONE}[0-9]*|{_NAME.pattern}")
 _COUNT = re.compile(r"[0-9]{1,18}")
 _KIND = re.compile(r"[a-z]{1,32}")
 HEADERS = ("number", "part", "parts", "previous", "kind", "protocol", "digest", "piece", "pieces")
@@ -42,7 +45,13 @@ def token(name: str) -> str:
 
 
 def subject_of(message: Message) -> str:
-    return f"links.{token(message.to)}.{token(message.sender)}"
+    to = group(message.to) if message.kind == BUNDLE else token(message.to)
+    return f"links.{to}.{token(message.sender)}"
+
+
+def group(agent: str) -> str:
+    """Returns, as a part of a subject, the group of agents that receive the same bundles."""
+    return f"{ANYONE}{group_of(agent)}"
 
 
 def sealed(message: Message) -> Iterator[tuple[dict[str, str], bytes]]:
@@ -69,7 +78,10 @@ def opened(subject: str, headers: Mapping[str, str], data: bytes) -> Piece:
     if not _KIND.fullmatch(kind):
         raise Unreadable(f"its kind is {kind[:50]!r}")
     number, part, parts, previous, protocol, piece, pieces = found.values()
-    if not (previous < number and part < parts and piece < pieces):
+    is_bundle = _GROUP.fullmatch(to) is not None
+    if is_bundle != (kind == BUNDLE):
+        raise Unreadable(f"its kind is {kind}, and its subject {subject}")
+    if not ((is_bundle or (previous < number and part < parts)) and piece < pieces):
         raise Unreadable("its numbers contradict each other")
     if headers.get("digest", digest := xxh3_64_hexdigest(data)) != digest:
         raise Unreadable("its data were damaged on their way; its sender has them, and sends them when it starts again")
@@ -95,7 +107,7 @@ def joined(pieces: Iterable[Piece]) -> list[Message]:
 def ends(subject: str) -> tuple[str, str]:
     """Returns sender and receiver of a NATS message."""
     words = subject.split(".")
-    if len(words) != 3 or not (_NAME.fullmatch(words[2]) and (words[1] == ANYONE or _NAME.fullmatch(words[1]))):
+    if len(words) != 3 or not (_NAME.fullmatch(words[2]) and _TO.fullmatch(words[1])):
         raise Unreadable(f"its subject is {subject[:50]!r}")
     return words[2], ANY if words[1] == ANYONE else words[1]
 

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from gossamer.archive.bundle import unbundled
 from gossamer.archive.manifest import ANY, Message
 from gossamer.crawl.inbox import PART_BYTES, Inbox, in_order
 
@@ -20,7 +21,7 @@ class Exchange(Protocol):
     """This port carries messages. All methods may be called from any thread, and again after a crash."""
 
     def publish(self, message: Message) -> bool:
-        """Sends a message of any length; False: not now. The same (stream, number, part) again changes nothing."""
+        """Sends a message of any length, or a bundle; False: not now. The same again changes nothing."""
 
     def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         """Returns what this agent has not applied: per stream in order, all parts, without a gap."""
@@ -45,8 +46,9 @@ class InProcess:
 
     def publish(self, message: Message) -> bool:
         with self._guard:
-            if message.number > self._done.get(message.stream, 0):
-                self._batches.setdefault((message.stream, message.number, message.part), message)
+            for each in unbundled(message):
+                if each.number > self._done.get(each.stream, 0):
+                    self._batches.setdefault((each.stream, each.number, each.part), each)
         return True
 
     def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.archive.bundle import LONG_BYTES
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import LINKS, NEWS, REMOTE_LINKS, Message
 from gossamer.arrays import U64, Bools
@@ -45,7 +46,7 @@ class Outgoing:
                 parts = self._for_remote_site(name, part, from_remote, most)
                 made += [self._chain.message(name, data, REMOTE_LINKS) for data in parts]
             else:
-                made += [self._chain.message(name, data, LINKS) for data in encode(part)]
+                made += [self._chain.message(name, data, LINKS) for data in encode(part, short=LONG_BYTES)]
         return made
 
     def news(self, news: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[Message]:

@@ -59,6 +59,7 @@ class Sharing:
         self._outgoing = Outgoing(config, chain, books.ledger)
         self._held = Held(store, chain)
         self._arrived: incoming.Arrived | None = None  # what `take` found, until `send`
+        self._has_come: bool | None = None  # zones or hosts, when we last looked what has come
         self._is_full = False  # the round, so that others will follow soon
         self._barren: set[tuple[str, int, int]] = set()  # messages that have no page which we do not know
         self._owners_by: tuple[tuple[int, ...], Orders] | None = None
@@ -150,8 +151,9 @@ class Sharing:
         if self._orders.stop:
             return "stopped"
         chain, orders = self._books.chain, self._orders
-        has_come = arrivals(self.exchange, chain, orders.owners, self._place)
-        if has_come or self._membership.moves or has_late_hosts(self._books, self._place):
+        if self._has_come is None:
+            self._has_come = bool(arrivals(self.exchange, chain, orders.owners, self._place))
+        if self._has_come or self._membership.moves or has_late_hosts(self._books, self._place):
             return ZONES_MOVE
         if orders.shares.get(chain.agent, "") == chain.snapshot.ranges:  # mostly; this is asked many times a second
             return ""
@@ -172,6 +174,7 @@ class Sharing:
     # A commit
 
     def pending(self) -> list[Message]:
+        self._has_come = None
         return self.intake.messages()
 
     def take(self, messages: list[Message], round_: Round) -> Arrived:

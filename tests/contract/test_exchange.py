@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nats_site import Network, eventually
 
+from gossamer.archive.bundle import LONG_BYTES, bundled
 from gossamer.archive.manifest import ANY, HOSTS, LINKS, NEWS, REMOTE_LINKS, SEEDS, ZONES, Message
 from gossamer.archive.state import replace
 from gossamer.archive.store import Directory, Memory
@@ -97,6 +98,49 @@ def test_only_for_me(make: Make) -> None:
         for one in (message(1), message(1, to="a4"), seeds):
             exchange.publish(one)
         assert exchange.pending("a4", {}) == [message(1, to="a4"), seeds]
+
+
+@pytest.fixture
+def make_of_agents(make: Make, request: pytest.FixtureRequest) -> Make:
+    if request.node.callspec.params["make"] in ("inbox", "joined"):
+        pytest.skip("of seeds")
+    return make
+
+
+def test_of_a_bundle_each_gets_what_is_for_it(make_of_agents: Make) -> None:
+    """It is acknowledged by stream, as if its messages had come one by one, and comes again until it is."""
+    before = message(1, to="a4")
+    parts = [message(2, 1 if to == "a4" else 0, to, part, 2) for to in ("a3", "a4", "a5") for part in (0, 1)]
+    [bundle] = bundled(parts)
+    with make_of_agents() as exchange:
+        assert exchange.publish(bundle)
+        assert exchange.pending("a3", {}) == parts[:2]
+        assert exchange.pending("a4", {}) == [], "another one comes before it"
+        assert exchange.publish(before)
+        assert exchange.publish(bundle), "the sender has crashed"
+        assert exchange.pending("a4", {}) == [before, *parts[2:4]]
+        assert exchange.pending("a6", {}) == []
+        exchange.pending("a3", {"a1>a3": 2})
+        exchange.acknowledge("a1>a3", 2)
+        eventually(lambda: exchange.confirmed("a1>a3") == 2)
+        assert (exchange.confirmed("a1>a4"), exchange.confirmed("a1>a5")) == (0, 0)
+        assert exchange.pending("a3", {"a1>a3": 2}) == []
+        assert exchange.pending("a5", {}) == parts[4:]
+
+
+def test_of_bundles_and_others_each_comes_once_and_in_order(make_of_agents: Make) -> None:
+    """Some parts of a number are in one bundle, some in another, some are alone; and whatever is first comes last."""
+    long = replace(message(3, 2, "a3", 2, 3), data=bytes(LONG_BYTES))
+    third = [message(3, 2, "a3", 0, 3), message(3, 2, "a3", 1, 3), long, message(3, 2, "a4")]
+    second = [message(2, 1, "a3"), message(2, 1, "a4")]
+    first = [message(1, 0, "a3"), message(1, 0, "a4")]
+    with make_of_agents() as exchange:
+        for number in (third, second, first):
+            assert exchange.pending("a3", {}) == []
+            for each in bundled(number):
+                exchange.publish(each)
+        assert exchange.pending("a3", {}) == [first[0], second[0], *third[:3]]
+        assert exchange.pending("a4", {"a1>a4": 1}) == [second[1], third[3]]
 
 
 def test_marks_and_acknowledgements(make: Make) -> None:

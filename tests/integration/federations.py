@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from commands import line
 
+from gossamer.archive.bundle import messages_of
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import HOSTS, LINKS, REMOTE_LINKS, Snapshot
 from gossamer.archive.query import ask
@@ -191,13 +192,12 @@ class Sites:
             for name, at in self.at(site).items():
                 stored = sum(int(rows["cash"].sum()) for rows in indexes[name].pages.scan())
                 missing += Ledger.of(at.state.ledger).missing(stored)
-                for message in at.outbox:
-                    if message.message.number > marks.get(message.message.stream, 0):
-                        data = store.get(message.name)
-                        rows = {LINKS: decode, REMOTE_LINKS: compact.decode}.get(message.message.kind)
-                        on_its_way += int(rows(data).cash.sum()) if rows else 0
-                        if message.message.kind == HOSTS and message.message.part == 0:
-                            on_its_way += json.loads(data)["cash"]
+                for message in messages_of(store, at.outbox):
+                    if message.number > marks.get(message.stream, 0):
+                        rows = {LINKS: decode, REMOTE_LINKS: compact.decode}.get(message.kind)
+                        on_its_way += int(rows(message.data).cash.sum()) if rows else 0
+                        if message.kind == HOSTS and message.part == 0:
+                            on_its_way += json.loads(message.data)["cash"]
         return missing - on_its_way
 
 

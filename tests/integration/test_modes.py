@@ -12,6 +12,7 @@ import pytest
 from crawls import QUICK, crawl, statuses
 
 from gossamer import Crawl
+from gossamer.archive.bundle import messages_of
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import LINKS, NEWS, ZONES, Snapshot
 from gossamer.archive.store import Directory
@@ -95,9 +96,9 @@ def check_cash(found: Crawl) -> None:
         ledger = Ledger.of(snapshot.state.ledger)
         assert ledger.known == len(rows) == opened.count
         lacking += ledger.missing(int(rows["cash"].sum()))
-        for message in snapshot.outbox:
-            if message.message.number > at[message.message.to].marks.get(message.message.stream, 0):
-                flying += cash_of(message.message.kind, store.get(message.name))
+        for message in messages_of(store, snapshot.outbox):
+            if message.number > at[message.to].marks.get(message.stream, 0):
+                flying += cash_of(message.kind, message.data)
     assert lacking == flying, "cash was lost or made"
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from support import PASSING, Command, check_equal, check_polite, outcomes, statuses
 
+from gossamer.archive.bundle import messages_of
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.manifest import LINKS, NEWS, ZONES, Snapshot
 from gossamer.archive.query import ask
@@ -201,12 +202,12 @@ def snapshots(directory: Path) -> dict[str, Snapshot]:
 def in_flight(directory: Path) -> list[tuple[str, bytes]]:
     """Kind and data of messages that their receivers have not committed."""
     at, store = snapshots(directory), Directory(directory)
-    messages = [message for snapshot in at.values() for message in snapshot.outbox]
+    messages = [message for snapshot in at.values() for message in messages_of(store, snapshot.outbox)]
     none = Snapshot("")
     return [
-        (message.message.kind, store.get(message.name))
+        (message.kind, message.data)
         for message in messages
-        if message.message.number > at.get(message.message.to, none).marks.get(message.message.stream, 0)
+        if message.number > at.get(message.to, none).marks.get(message.stream, 0)
     ]
 
 

@@ -12,8 +12,9 @@ from nats_site import connected, eventually
 from site_support import LEASE_S, Site, check_same, snapshots
 from support import Command
 
+from gossamer.archive.bundle import bundled
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import HOSTS, LINKS, NEWS, PROTOCOL, REMOTE_LINKS, SEEDS, ZONES, Changes, Message
+from gossamer.archive.manifest import BUNDLE, HOSTS, LINKS, NEWS, PROTOCOL, REMOTE_LINKS, SEEDS, ZONES, Changes, Message
 from gossamer.archive.resting import Resting
 from gossamer.archive.state import replace
 from gossamer.archive.store import Directory, Memory
@@ -75,6 +76,8 @@ def send_all(wire: Wire, to: str) -> None:
     for number, headers in enumerate(NO_ENVELOPE):
         send(wire, f"links.{to}.{'a0' if to == 'a1' else 'a1'}", GARBAGE + b"%d" % number, headers)
         send(wire, f"links.=.stranger{number}", GARBAGE, headers)
+        send(wire, f"links.=0.bundler{number}", GARBAGE, {**(headers or {}), "kind": BUNDLE})
+    send(wire, "links.=0.x", GARBAGE, {**GOOD, "kind": BUNDLE})
     for number, (kind, data) in enumerate([*NO_DATA, *REFUSED]):
         send(wire, f"links.{to}.x{number}", data, {**GOOD, "kind": kind})
     send(wire, f"links.{to}.later", GARBAGE, {"protocol": "99", "shape": "round"})
@@ -150,6 +153,34 @@ def test_bad_messages_are_removed_and_later_versions_stay(site: Server) -> None:
         eventually(lambda: refused(store))
         assert again.pending("a1", {"a0>a1": 1}) == []
         assert count(wire) == 2
+        assert set_aside(store) == 1
+    finally:
+        wire.close()
+
+
+def test_a_bundle_is_removed_when_all_have_it_and_a_bad_one_at_once(site: Server) -> None:
+    """A bad one is nobody's; one of a later version stays, and what is behind it waits."""
+    wire, store = connected(site), Memory()
+    try:
+        aside = Aside("a1", store)
+        sender, one, two = (NatsExchange(wire, name, aside=aside) for name in ("a0", "a1", "a2"))
+        letters = [Message("a0", number, 0, to, b"x", previous=number - 1) for number in (1, 2) for to in ("a1", "a2")]
+        first, second = bundled(letters)
+        assert sender.publish(first)
+        send(wire, "links.=0.a0", GARBAGE, {**GOOD, "kind": BUNDLE})
+        send(wire, "links.=0.a9", first.data, {**GOOD, "kind": BUNDLE, "protocol": str(PROTOCOL + 1)})
+        assert sender.publish(second)
+        eventually(lambda: refused(store) and set_aside(store) and count(wire) == 3)
+        assert one.pending("a1", {}) == letters[::2]
+        assert two.pending("a2", {}) == letters[1::2]
+        one.acknowledge("a0>a1", 2)
+        eventually(lambda: sender.confirmed("a0>a1") == 2)
+        two.acknowledge("a0>a2", 1)
+        eventually(lambda: count(wire) == 2)
+        again = NatsExchange(wire, "a2", aside=aside)  # it died with what it had in memory
+        eventually(lambda: again.pending("a2", {"a0>a2": 1}) == letters[3:])
+        again.acknowledge("a0>a2", 2)
+        eventually(lambda: count(wire) == 1)
         assert set_aside(store) == 1
     finally:
         wire.close()

@@ -10,7 +10,7 @@ import pytest
 from earlier_archives import rewritten
 
 from gossamer.archive.chain import FULL_EVERY, Chain
-from gossamer.archive.manifest import ANY, SEEDS, Changes, Message
+from gossamer.archive.manifest import ANY, BUNDLE, LINKS, NEWS, PROTOCOL, SEEDS, ZONES, Changes, Message
 from gossamer.archive.state import AgentState, Counters, replace
 from gossamer.archive.store import Directory, Memory, Store
 from gossamer.crawl.inbox import Inbox, high_water
@@ -136,14 +136,14 @@ def test_crash_at_every_operation(k: int, before: bool) -> None:
     assert exchange.pending("a0", end.marks) == []
     assert exchange.take() == told(3)
     assert {message.message.number for message in end.outbox} == {3}, "what is confirmed is no longer named"
-    assert len(store.list("outbox/")) == 2
+    assert len(store.list("outbox/")) == 1, "both travel together"
     assert store.get("warc/a0-00000003-0.warc.gz") == b"3"
 
 
 def test_the_simulation_has_every_step() -> None:
     assert set(operations()) == {"put", "create", "publish", "acknowledge", "delete"}
     first = operations()[: operations().index("create") + 1]
-    assert first == ["put", "put", "put", "create"], "all files of a round are durable before the manifest"
+    assert first == ["put", "put", "create"], "all files of a round are durable before the manifest"
 
 
 def test_crash_while_recovering() -> None:
@@ -151,7 +151,7 @@ def test_crash_while_recovering() -> None:
     store, exchange = seeded()
     with pytest.raises(Crash):
         crawl(*[Mortal(store, exchange, 4, False)] * 2, 3)
-    for k in range(1, 5):
+    for k in range(1, 4):
         store.put("warc/a0-00000002-0.warc.gz", b"left over")
         dying = Mortal(store, exchange, k, True)
         with pytest.raises(Crash):
@@ -348,7 +348,7 @@ def test_manifests_of_earlier_versions_open() -> None:
     chain = Chain.open(store, "a0", exchange)
     assert (chain.number, chain.snapshot.sums, chain.state) == (3, {}, counted(0))
     commit(chain, exchange, outbox=[chain.message("a5", b"hello", "links")])
-    assert list(Chain.read(store, "a0").sums) == ["outbox/a5/a0-000000000004-0000.links"]
+    assert list(Chain.read(store, "a0").sums) == ["outbox/=0/a0-000000000004-0000.bundle"]
 
 
 class Down(InProcess):
@@ -380,15 +380,15 @@ def test_the_outbox_is_named_until_it_is_confirmed() -> None:
     exchange.left = 100
     chain = Chain.open(store, "a0", exchange)
     for number in (1, 2, 3):
-        outbox = [Message("a0", number, part, "a5", b"12345") for part in range(number)]
-        commit(chain, exchange, outbox=[*outbox, Message("a0", number, 0, "a6", b"1")])
+        outbox = [Message("a0", number, part, "a5", b"12345", ZONES) for part in range(number)]
+        commit(chain, exchange, outbox=[*outbox, Message("a0", number, 0, "a6", b"1", ZONES)])
     assert chain.backlog(exchange) == 6 * 5 + 3
     exchange.acknowledge("a0>a5", 2)
     assert chain.backlog(exchange) == 3 * 5 + 3
     assert len(store.list("outbox/")) == 9, "nothing changes but by a commit"
     commit(chain, exchange)
-    names = [f"outbox/a5/a0-000000000003-{part:04d}.links" for part in range(3)]
-    names += [f"outbox/a6/a0-{number:012d}-0000.links" for number in (1, 2, 3)]
+    names = [f"outbox/a5/a0-000000000003-{part:04d}.zones" for part in range(3)]
+    names += [f"outbox/a6/a0-{number:012d}-0000.zones" for number in (1, 2, 3)]
     assert store.list("outbox/") == sorted(names) == sorted(chain.snapshot.names())
 
     lost = InProcess()  # the server has lost everything; senders start again
@@ -402,6 +402,55 @@ def test_the_outbox_is_named_until_it_is_confirmed() -> None:
     lost.acknowledge("a0>a5", 3)
     lost.acknowledge("a0>a6", 3)
     commit(again, lost)
+    assert store.list("outbox/") == []
+
+
+def test_a_bundle_is_named_until_all_its_receivers_have_it() -> None:
+    store, exchange = Memory(), InProcess()
+    chain = Chain.open(store, "a0", exchange)
+    for number in (1, 2):
+        to_all = [Message("a0", number, part, to, to.encode(), NEWS) for to in ("a5", "a6", "a17") for part in (0, 1)]
+        commit(chain, exchange, outbox=to_all)
+    of_all = [f"outbox/={group}/a0-{number:012d}-0000.bundle" for group in (0, 1) for number in (1, 2)]
+    assert store.list("outbox/") == of_all, "one for each sixteen agents"
+    assert [(b.number, b.part, b.data) for b in exchange.pending("a6", {})] == [
+        (number, part, b"a6") for number in (1, 2) for part in (0, 1)
+    ]
+    whole = chain.backlog(exchange)
+    exchange.acknowledge("a0>a5", 2)
+    exchange.acknowledge("a0>a6", 1)
+    assert 0 < chain.backlog(exchange) < whole
+    commit(chain, exchange)
+    assert store.list("outbox/") == of_all[1:], "a6 has not confirmed the second one"
+
+    lost = InProcess()  # the server has lost everything; the sender starts again
+    Chain.open(store, "a0", lost)
+    assert [b.number for b in lost.pending("a6", {"a0>a6": 1})] == [2, 2]
+    exchange.acknowledge("a0>a6", 2)
+    exchange.acknowledge("a0>a17", 2)
+    commit(chain, exchange)
+    assert store.list("outbox/") == []
+
+
+def test_what_was_on_its_way_before_there_were_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is published as it was written, and what is new comes behind it, in a bundle."""
+    store = Memory()
+    names = ("a5", "a6")
+    with monkeypatch.context() as before:
+        before.setattr("gossamer.archive.chain.bundled", list)
+        commit(
+            Chain.open(store, "a0", InProcess()),
+            InProcess(),
+            outbox=[replace(Message("a0", 1, 0, to, b"old"), protocol=4) for to in names],
+        )
+    exchange = InProcess()
+    chain = Chain.open(store, "a0", exchange)
+    commit(chain, exchange, outbox=[Message("a0", 2, 0, to, b"new") for to in names])
+    assert [entry.message.kind for entry in chain.snapshot.outbox] == [LINKS, LINKS, BUNDLE]
+    for to in names:
+        assert [(b.data, b.protocol) for b in exchange.pending(to, {})] == [(b"old", 4), (b"new", PROTOCOL)]
+        exchange.acknowledge(f"a0>{to}", 2)
+    commit(chain, exchange)
     assert store.list("outbox/") == []
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import test_handover as zones
 
+from gossamer.archive.bundle import messages_of
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import HOSTS, NEWS, Changes, Message
 from gossamer.archive.state import AgentState, replace
@@ -69,13 +70,13 @@ def empty_lima() -> tuple[Memory, InProcess]:
 def told(store: Memory, agent: str) -> dict[str, set[int]]:
     """By receiver: the hosts that an agent's messages say are at lima now."""
     found: dict[str, set[int]] = {}
-    for message in Chain.read(store, agent).outbox:
-        if message.message.kind == NEWS:
-            said: dict[str, Any] = json.loads(store.get(message.name))
+    for message in messages_of(store, Chain.read(store, agent).outbox):
+        if message.kind == NEWS:
+            said: dict[str, Any] = json.loads(message.data)
             entries = unpacked(said["hosts"])
             assert set(entries["site"].tolist()) == {1}
             assert set(entries["turn"].tolist()) == {1}
-            found.setdefault(message.message.to, set()).update(entries["host"].tolist())
+            found.setdefault(message.to, set()).update(entries["host"].tolist())
     return found
 
 

@@ -1,10 +1,12 @@
 """What a site tells its agents, as far as it follows from what they report."""
 
+import dataclasses
+
 import msgspec
 import pytest
 
 from gossamer.archive.store import Memory
-from gossamer.clocks import RealClock
+from gossamer.clocks import RealClock, VirtualClock
 from gossamer.cluster.hub import StoreHub
 from gossamer.cluster.ordering import Ordering
 from gossamer.cluster.roster import Roster
@@ -44,4 +46,34 @@ def test_agents_know_whether_others_work(working: list[str]) -> None:
         agent.report = None  # its process has ended
     ordering.order(roster.agents["a1"])
     assert not ordered(store, "a1").others_work
+    hub.close(is_over=True)
+
+
+def test_how_many_pages_others_know_is_told_every_few_seconds() -> None:
+    """It changes with each commit of each agent; what else changes is told at once."""
+    store, clock = Memory(), VirtualClock()
+    hub = StoreHub(store, 10.0, is_alone=True)
+    assert hub.open(lambda _: False)
+    hub.calm_s = 0.0  # as where orders cost nothing
+    roster = Roster(store, "a0")
+    roster.read(2)
+    ordering = Ordering(roster, Config(), hub, clock)
+    own, other = roster.agents["a0"], roster.agents["a1"]
+    for agent in (own, other):
+        agent.begin(1.0, hub.term)
+        agent.report = REPORT
+
+    def told(known: int, is_working: bool = False) -> tuple[int, bool]:
+        stats = dataclasses.replace(REPORT.stats, known=known)
+        other.report = msgspec.structs.replace(REPORT, stats=stats, is_working=is_working)
+        ordering.order(own)
+        found = ordered(store, "a0")
+        return found.others["a1"], found.others_work
+
+    assert told(10) == (10, False)
+    clock.advance(0.5)
+    assert told(20) == (10, False)
+    assert told(30, is_working=True) == (30, True)
+    clock.advance(2.5)
+    assert told(40, is_working=True) == (40, True)
     hub.close(is_over=True)

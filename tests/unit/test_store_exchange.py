@@ -8,7 +8,7 @@ from nats_site import eventually
 from store_site import Mount, Network
 
 from gossamer.archive.chain import FULL_EVERY, Chain
-from gossamer.archive.manifest import LINKS, Changes, Message
+from gossamer.archive.manifest import LINKS, ZONES, Changes, Message
 from gossamer.archive.store import Directory, Memory
 from gossamer.clocks import VirtualClock
 from gossamer.cluster.store_exchange import LIST_S, MOST_S, StoreExchange
@@ -47,8 +47,8 @@ class Sender:
         self.exchange = StoreExchange(store, name)
         self.chain = Chain.take_over(store, name, self.exchange, 1.0)
 
-    def commit(self, *data: bytes, to: str = "a0") -> None:
-        outbox = [Message(self.chain.agent, self.chain.round, part, to, one) for part, one in enumerate(data)]
+    def commit(self, *data: bytes, to: str = "a0", kind: str = LINKS) -> None:
+        outbox = [Message(self.chain.agent, self.chain.round, part, to, one, kind) for part, one in enumerate(data)]
         self.chain.commit(Changes(), marks={}, outbox=outbox, exchange=self.exchange, applied=[], now_s=1.0)
 
 
@@ -131,10 +131,10 @@ def test_memory_is_bounded_but_the_first_of_each_stream_comes() -> None:
     exchange.pending("a0", {})
     one, other = Sender(store), Sender(store, "a2")
     for number in range(5):
-        one.commit(b"%010d" % number)
+        one.commit(b"%010d" % number, kind=ZONES)
     exchange.look()
     assert len(received(exchange)) == 3
-    other.commit(b"x" * 40, b"y" * 40)
+    other.commit(b"x" * 40, b"y" * 40, kind=ZONES)
     exchange.look()
     assert [len(data) for data in received(exchange)] == [10, 10, 10, 40, 40]
     marks = high_water(message for message in exchange.pending("a0", {}) if message.sender == "a2")
@@ -151,12 +151,13 @@ def test_what_is_damaged_is_refused_and_what_is_behind_it_waits() -> None:
     for data in (b"one", b"two", b"three"):
         sender.commit(data)
     [name] = [entry.name for entry in sender.chain.snapshot.outbox if entry.message.number == 3]
-    store.put(name, b"twp")
+    whole = store.get(name)
+    store.put(name, whole[:-1] + b"p")
     for _ in range(3):
         exchange.look()
     assert received(exchange) == [b"one"]
     assert [fact["sender"] for fact in refused(store)] == ["a1"]
-    store.put(name, b"two")
+    store.put(name, whole)
     exchange.look()
     assert received(exchange) == [b"one", b"two", b"three"], "it was restored from a copy"
 
