@@ -272,7 +272,8 @@ class OneAgent:
         self.stored += int(rows.cash[is_own].sum())
         links = added_up([rows.take(np.flatnonzero(~is_own))])
         nothing = np.zeros(0, np.uint64)
-        visits = {name: list[str]() for name in ("country", "address", "connect_s")}
+        names = ("country", "address", "connect_s", "response_s", "elapsed_s", "wire_bytes")
+        visits = {name: list[str]() for name in names}
         shared_s = time.process_time()
         sent = peers.send(Closed(Changes(), links, 0, nothing, visits))
         changes = arrived.changes | sent.changes

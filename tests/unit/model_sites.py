@@ -4,9 +4,9 @@ is lost."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import HOSTS, NEWS, Message, site_of

@@ -1,12 +1,12 @@
 import errno
 import gc
 import os
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gossamer.archive.store import Memory
 from gossamer.columns import HOST, LATER, NEVER, PAGE, VISITED
