@@ -115,9 +115,10 @@ class Agent:
         is_urgent = self._peers.begin()
         if not (self._peers.is_site or chain.number or self._intake.has_seeds or messages):
             raise SeedError(NO_SEEDS)
-        # The archive must record a running crawl before any host is contacted, or the next one would not wait. While no
-        # page is known none is contacted: an agent that has just been added commits what it gets, and that is enough.
-        is_news = known and chain.state.clean is not False
+        # The archive must record a running crawl before any host is contacted, or the next one would not wait. An agent
+        # that has just been added commits what it gets, and that is enough. One that was here before has something to
+        # tell, whatever it knows: that it has given all its hosts away, say.
+        is_news = (known or chain.number) and chain.state.clean is not False
         if is_urgent or self._intake.seeds or messages or self._must_judge_anew or is_news:
             self._commit()
         self._allow()
